@@ -1,8 +1,8 @@
 """Performance-regression gate: is the working tree slower than a revision, on this machine, today?
 
 Suggested reading order: ``rule.py`` (the decision rule, by ``statistics.py``), ``run.py`` (a whole run), ``pairs.py``
-(two processes that take turns), ``worker.py`` (one of them), ``source.py`` (a case), and ``benchmarks/`` (the cases of
-a repository that uses pytest-benchmark).
+(two processes that take turns), ``worker.py`` (one of them), ``case.py`` (a case), and ``benchmarks/`` (the cases of a
+repository that uses pytest-benchmark).
 
 PYTEST_DONT_REWRITE: a worker imports this package before pytest, which would warn about that.
 """

@@ -9,20 +9,20 @@ from fnmatch import fnmatchcase
 from .rule import FAILING, Finding, GateError, is_canary
 
 
-def allowances(texts: Iterable[str], names: Collection[str] = ()) -> list[tuple[str, str]]:
+def parse_allowed(texts: Iterable[str], names: Collection[str] = ()) -> list[tuple[str, str]]:
     """Parse each ``ID-PATTERN=REASON``.
 
     Since ids may contain ``=``, a pattern ends where it matches one of `names`, if it does, or else at the first ``=``.
     """
-    found = []
+    allowed = []
     for text in texts:
-        ends = [at for at, character in enumerate(text) if character == "="] or [len(text)]
-        at = next((at for at in ends if any(matches(name, text[:at].strip()) for name in names)), ends[0])
-        pattern, reason = text[:at], text[at + 1 :]
+        ends = [index for index, character in enumerate(text) if character == "="] or [len(text)]
+        end = next((end for end in ends if any(matches(name, text[:end].strip()) for name in names)), ends[0])
+        pattern, reason = text[:end], text[end + 1 :]
         if not pattern.strip() or not reason.strip():
             raise GateError(f"--gate-allow {text!r}: write ID-PATTERN=REASON")
-        found.append((pattern.strip(), " ".join(reason.split())))
-    return found
+        allowed.append((pattern.strip(), " ".join(reason.split())))
+    return allowed
 
 
 def matches(name: str, pattern: str) -> bool:
@@ -31,7 +31,7 @@ def matches(name: str, pattern: str) -> bool:
 
 
 def suggestion(text: str, names: Collection[str]) -> str:
-    """Return ``; did you mean X?`` for the names most similar to a text, as a whole or without the file; else empty."""
+    """Return ``; did you mean X?`` for the names most similar to a text, with or without the file; else empty."""
     near = get_close_matches(text, names, n=3, cutoff=0.4)
     if not near:
         ends = {name.rpartition("::")[2]: name for name in names}
@@ -39,19 +39,19 @@ def suggestion(text: str, names: Collection[str]) -> str:
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
-def renamed(texts: Iterable[str], names: Collection[str]) -> dict[str, str]:
+def parse_renamed(texts: Iterable[str], names: Collection[str]) -> dict[str, str]:
     """Parse each ``OLD=NEW``; return the working tree's test id by the revision's."""
-    found: dict[str, str] = {}
+    renamed: dict[str, str] = {}
     for text in texts:
-        pairs = [(text[:at], text[at + 1 :]) for at, character in enumerate(text) if character == "="]
+        pairs = [(text[:index], text[index + 1 :]) for index, character in enumerate(text) if character == "="]
         old, new = next(((old, new) for old, new in pairs if new in names), ("", ""))
         if not old:
             hint = suggestion(text.partition("=")[2], names)
             raise GateError(f"--gate-renamed {text}: write OLD=NEW, where NEW is the id of a selected benchmark{hint}")
-        if old in found or new in found.values():
+        if old in renamed or new in renamed.values():
             raise GateError(f"--gate-renamed {text}: one of these ids is already renamed; give each id once")
-        found[old] = new
-    return found
+        renamed[old] = new
+    return renamed
 
 
 def check_allowed(allowed: Iterable[tuple[str, str]], names: Sequence[str]) -> None:
@@ -61,12 +61,12 @@ def check_allowed(allowed: Iterable[tuple[str, str]], names: Sequence[str]) -> N
             raise GateError(f"--gate-allow {pattern!r}: it matches no benchmark{suggestion(pattern, names)}")
 
 
-def reasons(findings: Mapping[str, Finding], allowed: Sequence[tuple[str, str]]) -> dict[str, str]:
+def allowed_reasons(findings: Mapping[str, Finding], allowed: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return why each case that is slower, gone or an error is allowed; only its exact id allows an error."""
-    found: dict[str, list[str]] = {}
+    reasons: dict[str, list[str]] = {}
     for name, finding in findings.items():
         for pattern, reason in allowed:
-            named = name == pattern if finding.verdict == "error" else matches(name, pattern)
-            if finding.verdict in FAILING and named and not is_canary(name):
-                found.setdefault(name, []).append(reason)
-    return {name: "; ".join(given) for name, given in found.items()}
+            matched = name == pattern if finding.verdict == "error" else matches(name, pattern)
+            if finding.verdict in FAILING and matched and not is_canary(name):
+                reasons.setdefault(name, []).append(reason)
+    return {name: "; ".join(given) for name, given in reasons.items()}

@@ -27,7 +27,7 @@ class Artifact:
         machine: machine of the run; for a merged run, the machines by shard.
         records: measurements of each case, by name.
         allowed: patterns of cases that may be slower or gone, with reasons.
-        strict: whether inconclusive cases and changed answers fail too.
+        strict: whether inconclusive cases and changed outputs fail too.
         shard: (number, count) of the shard; None for all cases.
         anchor: the comparison with an older revision, if any.
         told: additional lines for the report.
@@ -63,8 +63,8 @@ class Artifact:
     def decide(self) -> Outcome:
         """Decide by the rule."""
         findings = decide(self.records, self.rule)
-        how = {"strict": self.strict, "part": self.shard is not None, "complete": self.complete}
-        own = judge(self.records, findings, self.allowed, **how)
+        flags = {"strict": self.strict, "is_shard": self.shard is not None, "complete": self.complete}
+        own = judge(self.records, findings, self.allowed, **flags)
         older = self.anchor.decide() if self.anchor else None
         code = max(own.code, older.code if older else 0)
         return Outcome(findings, own.invalid, own.allowed, own.failed, own.code, code, older)
@@ -95,17 +95,17 @@ def read(path: Path) -> Artifact:
     """Read an artifact from its JSON file; raise GateError for any other file or version."""
     wrong = f"{path}: not an artifact of the gate"
     try:
-        told = json.loads(path.read_bytes())
+        data = json.loads(path.read_bytes())
     except OSError as error:
         raise GateError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise GateError(f"{wrong}: {error}; give a file that --gate-json wrote") from error
-    if not isinstance(told, dict) or "records" not in told:
+    if not isinstance(data, dict) or "records" not in data:
         raise GateError(f"{wrong}: it has no records; give a file that --gate-json wrote")
-    if (version := told.get("version")) != VERSION:  # checked first: another format may have other fields
+    if (version := data.get("version")) != VERSION:  # checked first: another format may have other fields
         raise GateError(f"{path}: format version {version!r} is not supported; use a file of version {VERSION}")
     try:
-        found: Artifact = parse(Artifact, told)
+        artifact: Artifact = parse(Artifact, data)
     except FieldError as error:
         raise GateError(f"{wrong}: {error}") from error
-    return found
+    return artifact

@@ -12,6 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from . import revisions
+from .case import Case
 from .layout import laid_out
 from .pairs import PairError, Pairs, cores
 from .progress import number_of
@@ -19,7 +20,6 @@ from .report import spread
 from .revisions import git
 from .rule import GateError, Record, Rule
 from .run import LIMIT
-from .source import Case
 from .statistics import interval, log_ratio, signed_rank
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Step:
+class CommitComparison:
     """A commit compared with an earlier one.
 
     Attributes:
         slowdown: median log-ratio over pairs; 0 means no change.
-        low, high: 95 % interval of `slowdown`.
+        low, high: 95% interval of `slowdown`.
         pairs: number of pairs.
         p: one-sided p of the signed-rank test that the commit is slower.
     """
@@ -46,44 +46,42 @@ class Step:
 
     def __str__(self) -> str:
         middle, low, high = (100 * math.expm1(x) for x in (self.slowdown, self.low, self.high))
-        return (
-            f"{self.commit[:12]} {middle:+.1f} % {spread(low, high, self.pairs)}, n = {number_of(self.pairs, 'pair')}"
-        )
+        return f"{self.commit[:12]} {middle:+.1f}% {spread(low, high, self.pairs)}, n = {number_of(self.pairs, 'pair')}"
 
 
-def between(root: Path, good: str, bad: str) -> list[str]:
+def commits_between(root: Path, good: str, bad: str) -> list[str]:
     """Return the commits after ``good`` up to ``bad``, along first parents, oldest first.
 
     Raises GateError if there are none.
     """
     first, last = revisions.resolve(root, good), revisions.resolve(root, bad)
-    found = git(root, "rev-list", "--first-parent", "--reverse", f"{first}..{last}").decode().split()
+    commits = git(root, "rev-list", "--first-parent", "--reverse", f"{first}..{last}").decode().split()
     parents = git(root, "rev-list", "--first-parent", last).decode().split()
-    if not found or first not in parents:
+    if not commits or first not in parents:
         raise GateError(f"{good}..{bad}: no commits; the first revision must be an ancestor of the second")
-    return found
+    return commits
 
 
 def nearest_middle(low: int, high: int, skipped: Collection[int]) -> int | None:
     """Return the number in ``[low, high)`` nearest to the middle that is not skipped; None if all are."""
-    left = [number for number in range(low, high) if number not in skipped]
-    return min(left, key=lambda number: abs(number - (low + high) // 2), default=None)
+    candidates = [number for number in range(low, high) if number not in skipped]
+    return min(candidates, key=lambda number: abs(number - (low + high) // 2), default=None)
 
 
 @contextmanager
-def comparison(
-    source: Benchmarks, root: Path, case: Case, rule: Rule, seed: int, limit: float
-) -> Iterator[Callable[[str, str, int], Step]]:
-    """Provide ``compare(base, head, pairs)`` for two commits, with the working tree's benchmarks."""
-    rng = random.Random(seed)
-    with laid_out(source, root) as layout:
+def comparing(
+    source: Benchmarks, case: Case, rule: Rule, limit: float
+) -> Iterator[Callable[[str, str, int], CommitComparison]]:
+    """Provide ``compare(base, head, count)``, which measures pairs of two commits by the working tree's benchmarks."""
+    rng = random.Random(0)
+    with laid_out(source, source.root) as layout:
 
-        def compare(base: str, head: str, times: int) -> Step:
+        def compare(base: str, head: str, count: int) -> CommitComparison:
             sides = layout.side(base, "base"), layout.side(head, "head")
             pairs = Pairs(sides, rule.blocks, limit, {case.id: case.tolerance}, layout.folder, rng)
             records = {case.id: Record()}
             try:
-                for _ in range(times):
+                for _ in range(count):
                     pairs.measure(records, [case.id], cores(case.all_cores), "confirm", thorough=True)
             except PairError as error:
                 raise GateError(str(error)) from error
@@ -91,22 +89,20 @@ def comparison(
             if record.state != "timed":
                 raise GateError(f"{case.id} cannot be compared at {head[:12]}: {record.state}, {record.words}")
             values = [log_ratio(pair) for pair in record.confirm]
-            return Step(head, median(values), *interval(values), times, signed_rank(values, rule.tolerated))
+            return CommitComparison(head, median(values), *interval(values), count, signed_rank(values, rule.tolerated))
 
         yield compare
 
 
 def bisect(
     source: Benchmarks,
-    root: Path,
     good: str,
     bad: str,
     case: Case,
     rule: Rule,
-    seed: int = 0,
     limit: float = LIMIT,
     log: Callable[[str], None] = print,
-) -> Step:
+) -> CommitComparison:
     """Return the first commit with more than half of the total slowdown, compared with its predecessor.
 
     The bad commit and the commit found are measured with ``rule.confirm`` pairs and must be slower at the rule's level;
@@ -115,8 +111,8 @@ def bisect(
     Raises GateError if no commits lie between the revisions, if the case is not slower or fails at either end, or if
     the commit cannot be determined with certainty.
     """
-    commits = [revisions.resolve(root, good), *between(root, good, bad)]
-    with comparison(source, root, case, rule, seed, limit) as compare:
+    commits = [revisions.resolve(source.root, good), *commits_between(source.root, good, bad)]
+    with comparing(source, case, rule, limit) as compare:
         whole = compare(commits[0], commits[-1], rule.confirm)
         if whole.p > rule.level:
             raise GateError(f"{case.id} is not slower at {bad}: {whole}, p = {whole.p:.2g}")
@@ -129,14 +125,14 @@ def bisect(
                 names = ", ".join(commit[:12] for commit in commits[low : high + 1])
                 raise GateError(f"{case.id}: the first slow commit is one of {names}; only the last of them can run")
             try:
-                step = compare(commits[0], commits[middle], math.ceil(rule.confirm / 2))
+                tried = compare(commits[0], commits[middle], math.ceil(rule.confirm / 2))
             except GateError as error:
                 log(f"{commits[middle][:12]} skipped: {error}")
                 skipped.add(middle)
                 continue
-            after = step.slowdown > whole.slowdown / 2
-            log(f"{step}: {'slow' if after else 'fast'}")
-            low, high = (low, middle) if after else (middle + 1, high)
+            slow = tried.slowdown > whole.slowdown / 2
+            log(f"{tried}: {'slow' if slow else 'fast'}")
+            low, high = (low, middle) if slow else (middle + 1, high)
         found = compare(commits[low - 1], commits[low], rule.confirm)
     if found.p > rule.level:
         raise GateError(f"uncertain: the most likely commit is {found} compared with its parent, p = {found.p:.2g}")

@@ -33,12 +33,12 @@ class Canary:
 
     def call(self) -> bytes:
         """Hash once."""
-        return hashed(DATA)
+        return sha256(DATA)
 
     def run(self) -> bytes:
         """Do all of this canary's hashing."""
-        hashing = (self.threads.map if self.threads else map)(hashed, self.work)
-        return deque(hashing, maxlen=1).pop()
+        hashes = (self.threads.map if self.threads else map)(sha256, self.work)
+        return deque(hashes, maxlen=1).pop()
 
     def reset(self) -> None:
         """Do nothing: a run has no state."""
@@ -49,12 +49,12 @@ class Canary:
         self.run()
         return time.perf_counter() - start
 
-    def measure_calls(self) -> int:
+    def calibrate(self) -> int:
         """Return the fixed number of calls in a sample."""
         return self.calls
 
-    def settle(self) -> list[bytes]:
-        """Run once; return the answer."""
+    def first_output(self) -> list[bytes]:
+        """Run once; return the output."""
         return [self.run()]
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class Canary:
             self.threads.shutdown()
 
 
-def hashed(data: bytes) -> bytes:
+def sha256(data: bytes) -> bytes:
     """Hash some bytes: the unit of work."""
     return hashlib.sha256(data).digest()
 
@@ -74,7 +74,7 @@ def same() -> Canary:
 
 
 def slowed() -> Canary:
-    """Return the canary that does 5 % more work on head."""
+    """Return the canary that does 5% more work on head."""
     return Canary(UNITS + round(UNITS * SLOWDOWN) * (os.environ[SIDE] == "head"))
 
 

@@ -16,8 +16,8 @@ Measurement = tuple[str, str]  # a commit and its anchor
 # Log-ratios of pairs vary by at least this much on every machine measured so far. With few pairs, the estimated spread
 # may be small by chance.
 LEAST_SPREAD = 0.01
-OF_NORMAL = 1.4826  # standard deviation over median absolute deviation (normal)
-OF_MEDIAN = math.sqrt(math.pi / 2)  # standard error of a median over that of a mean
+STD_PER_MAD = 1.4826  # standard deviation over median absolute deviation (normal)
+MEDIAN_ERROR = math.sqrt(math.pi / 2)  # standard error of a median over that of a mean
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Point:
     Attributes:
         anchor: commit it was compared with.
         log_ratio: log of its seconds over those of the root.
-        low, high: 95 % interval of `log_ratio`.
+        low, high: 95% interval of `log_ratio`.
         n: pairs in its own comparison.
         state: ``timed`` or ``unchanged``.
         pairs: number of pairs of each measurement in its sum; points that share a measurement share its error.
@@ -42,12 +42,12 @@ class Point:
     state: str
     pairs: Mapping[Measurement, int] = field(default_factory=dict)
 
-    def after(self, earlier: Point) -> Point:
+    def relative_to_root_of(self, anchor: Point) -> Point:
         """Return this point relative to the root of its anchor: log-ratios and squared errors add up."""
-        middle = self.log_ratio + earlier.log_ratio
-        low = middle - math.hypot(self.log_ratio - self.low, earlier.log_ratio - earlier.low)
-        high = middle + math.hypot(self.high - self.log_ratio, earlier.high - earlier.log_ratio)
-        return replace(self, log_ratio=middle, low=low, high=high, pairs={**earlier.pairs, **self.pairs})
+        middle = self.log_ratio + anchor.log_ratio
+        low = middle - math.hypot(self.log_ratio - self.low, anchor.log_ratio - anchor.low)
+        high = middle + math.hypot(self.high - self.log_ratio, anchor.high - anchor.log_ratio)
+        return replace(self, log_ratio=middle, low=low, high=high, pairs={**anchor.pairs, **self.pairs})
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class Series:
 
     def covariance(self, points: Sequence[Point]) -> npt.NDArray[np.float64]:
         """Return the covariance of the errors of the root (index 0) and the points.  f[1 + n, 1 + n]"""
-        found = np.zeros((1 + len(points), 1 + len(points)))
+        covariance = np.zeros((1 + len(points), 1 + len(points)))
         for i, one in enumerate(points, start=1):
             for j, other in enumerate(points, start=1):
                 shared = one.pairs.keys() & other.pairs.keys()
-                found[i, j] = sum((OF_MEDIAN * self.spread) ** 2 / one.pairs[name] for name in shared)
-        return found
+                covariance[i, j] = sum((MEDIAN_ERROR * self.spread) ** 2 / one.pairs[name] for name in shared)
+        return covariance
 
 
 def series(entries: Sequence[Entry], order: Sequence[str]) -> list[Series]:
@@ -83,29 +83,29 @@ def series(entries: Sequence[Entry], order: Sequence[str]) -> list[Series]:
     found = []
     for case, version in newest.items():
         of_case = [e for e in entries if (e.case, e.version) == (case, version) and e.state != "missing"]
-        chained = {(e.commit, e.anchor): relative(e, of_case, ()) for e in of_case}
-        places = {commit: place for place, commit in enumerate(order)}
-        there = sorted((key for key in chained if key[0] in places), key=lambda key: places[key[0]])
-        if there:
-            root = chained[there[-1]][0]
-            points = {key[0]: chained[key][1] for key in there if chained[key][0] == root}
+        chained = {(e.commit, e.anchor): relative_to_root(e, of_case, ()) for e in of_case}
+        index = {commit: number for number, commit in enumerate(order)}
+        ordered = sorted((key for key in chained if key[0] in index), key=lambda key: index[key[0]])
+        if ordered:
+            root = chained[ordered[-1]][0]
+            points = {key[0]: chained[key][1] for key in ordered if chained[key][0] == root}
             found.append(Series(case, version, root, tuple(points.values()), *spread_of(of_case)))
     return found
 
 
-def relative(entry: Entry, entries: Sequence[Entry], passed: tuple[str, ...]) -> tuple[str, Point]:
+def relative_to_root(entry: Entry, entries: Sequence[Entry], visited: tuple[str, ...]) -> tuple[str, Point]:
     """Follow an entry from anchor to anchor; return the last anchor (root) and the entry's point relative to it.
 
-    `entries` are all entries of the test, and `passed` the commits already visited.
+    `entries` are all entries of the test, and `visited` the commits of the chain so far.
     """
     n = len(entry.log_ratios)
     measured = {(entry.same_as or entry.commit, entry.anchor): n} if n else {}
     own = Point(entry.commit, entry.anchor, entry.middle, *entry.interval, n, entry.state, measured)
-    before = [e for e in entries if e.commit == entry.anchor and e.anchor not in (*passed, entry.commit)]
-    if not before:
+    of_anchor = [e for e in entries if e.commit == entry.anchor and e.anchor not in (*visited, entry.commit)]
+    if not of_anchor:
         return entry.anchor, own
-    root, earlier = relative(before[-1], entries, (*passed, entry.commit))
-    return root, own.after(earlier)
+    root, anchor = relative_to_root(of_anchor[-1], entries, (*visited, entry.commit))
+    return root, own.relative_to_root_of(anchor)
 
 
 def spread_of(entries: Sequence[Entry]) -> tuple[float, int]:
@@ -114,7 +114,7 @@ def spread_of(entries: Sequence[Entry]) -> tuple[float, int]:
     for entry in entries:
         n = len(entry.log_ratios)
         if n > 1 and entry.state == "timed":
-            lost = math.sqrt(n / (n - 1))
-            deviations += [lost * abs(value - entry.middle) for value in entry.log_ratios]
+            bessel = math.sqrt(n / (n - 1))  # correction for the estimated median
+            deviations += [bessel * abs(value - entry.middle) for value in entry.log_ratios]
             freedom += n - 1
-    return max(LEAST_SPREAD, OF_NORMAL * median(deviations)) if deviations else 2 * LEAST_SPREAD, max(1, freedom)
+    return max(LEAST_SPREAD, STD_PER_MAD * median(deviations)) if deviations else 2 * LEAST_SPREAD, max(1, freedom)

@@ -8,21 +8,21 @@ from collections.abc import Callable
 
 from .files import Unwritable
 from .interrupts import by_sigterm
-from .rule import VOID, GateError
+from .rule import INVALID, GateError
 
-INTERRUPTED, ENOUGH = 130, 141
+INTERRUPTED, CLOSED_OUTPUT = 130, 141
 
 
-def ended(run: Callable[[], int], *mistakes: type[Exception]) -> int:
-    """Run a command and return its exit code; a mistake prints one line and returns 2, an interrupt returns 130.
+def ended(run: Callable[[], int], *errors: type[Exception]) -> int:
+    """Run a command and return its exit code; an expected error prints one line and returns 2, an interrupt 130.
 
     If standard output is closed, the code is 141, as for SIGPIPE.
 
     Args:
         run: the command; returns its exit code.
-        mistakes: exceptions for bad input, besides GateError, Unwritable and OSError (such as a full disk).
+        errors: expected exceptions, besides GateError, Unwritable and OSError (such as a full disk).
     """
-    known: tuple[type[Exception], ...] = (GateError, Unwritable, OSError, *mistakes)
+    expected: tuple[type[Exception], ...] = (GateError, Unwritable, OSError, *errors)
     try:
         with by_sigterm():
             code = run()
@@ -30,9 +30,9 @@ def ended(run: Callable[[], int], *mistakes: type[Exception]) -> int:
             return code
     except BrokenPipeError:  # the reader, such as head, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ENOUGH
-    except known as error:
+        return CLOSED_OUTPUT
+    except expected as error:
         print(error, file=sys.stderr)
-        return VOID
+        return INVALID
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -19,33 +19,42 @@ from typing import TYPE_CHECKING, Any
 
 from . import interleaved, process
 from .allowed import matches, suggestion
+from .case import Case
 from .fields import FieldError
 from .layout import Layout, laid_out
-from .pairs import NONE, CaseError, Cores, PairError, Pairs, SamplePlan, answered, blamed, cores
+from .pairs import (
+    CaseError,
+    Cores,
+    PairError,
+    Pairs,
+    SamplePlan,
+    as_case_error,
+    checked_reply,
+    cores,
+    time_call,
+)
 from .progress import number_of
 from .rule import GateError, Record
-from .source import Case
-from .statistics import Block, interval, log_ratio
+from .statistics import FEWEST, Block, interval, log_ratio
 from .workers import Side, Worker
 
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
 
-FEWEST = 6  # fewest pairs for a 95 % interval of the median
-WIDEST = 1.5  # upper over lower end of an interval beyond which a ratio is useless
-WIDEST_DIFFERENCE = 0.2  # the same for a difference: half width as a fraction of the longer time
+MAX_WIDTH = 1.5  # upper over lower end of an interval beyond which a ratio is useless
+MAX_DIFFERENCE_WIDTH = 0.2  # the same for a difference: half width as a fraction of the longer time
 OUTPUTS, CORES = ("close", "same", "ignore"), ("", "one", "all")
 TIMED, MEMORY = ("seconds", "difference", "spread"), ("peak_rss", "allocated")
 DIFFER = "the outputs differ"
-WIDE, UNDECIDED = "too wide to use", "no significant difference"
-HELP = "give more --minutes, use an idle machine, or write a benchmark with less spread"
+WIDE, NOT_SIGNIFICANT = "too wide to use", "no significant difference"
+WIDE_HINT = "give more --minutes, use an idle machine, or write a benchmark with less spread"
 
 
 class ComparisonError(GateError):
     """A comparison cannot be measured; `name` identifies it, the message says why."""
 
-    def __init__(self, name: str, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
         self.name = name
 
 
@@ -99,8 +108,8 @@ class Plan:
                 raise FieldError([name], f"{getattr(self, name):g} is too small; choose {least:g} or more")
         for name, choices in (("outputs", OUTPUTS), ("cores", CORES)):
             if getattr(self, name) not in choices:
-                known = ", ".join(filter(None, choices))
-                raise FieldError([name], f"unknown value {getattr(self, name)!r} (choose from {known})")
+                allowed = ", ".join(filter(None, choices))
+                raise FieldError([name], f"unknown value {getattr(self, name)!r} (choose from {allowed})")
         if self.tolerance is not None and not 0 <= self.tolerance < 1:
             raise FieldError(["tolerance"], f"{self.tolerance:g} is out of range; choose a fraction from 0 to below 1")
         if self.items and self.measure in ("spread", *MEMORY):
@@ -147,7 +156,7 @@ class Result:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Distribution-free 95 % interval of the median."""
+        """Distribution-free 95% interval of the median."""
         return interval(self.values)
 
     @property
@@ -161,12 +170,12 @@ class Result:
         """Why the value cannot be used: the interval is too wide or includes equality; empty if neither."""
         low, high = self.interval
         difference = self.measure == "difference"
-        if (self.half_width > WIDEST_DIFFERENCE) if difference else (high > WIDEST * low):
+        if (self.half_width > MAX_DIFFERENCE_WIDTH) if difference else (high > MAX_WIDTH * low):
             return WIDE
-        return UNDECIDED if low <= (0 if difference else 1) <= high else ""
+        return NOT_SIGNIFICANT if low <= (0 if difference else 1) <= high else ""
 
     @property
-    def figures(self) -> str:
+    def value_text(self) -> str:
         """The value and its interval as text."""
         low, high = self.interval
         return f"{self.value:.3g}{' s' if self.measure == 'difference' else 'x'} [{low:.3g}, {high:.3g}]"
@@ -174,12 +183,12 @@ class Result:
     def __str__(self) -> str:
         pairs = f"({number_of(len(self.values), 'pair')})"
         if self.verdict:
-            return f"{self.verdict}: {self.figures} {pairs}{f'; {HELP}' if self.verdict == WIDE else ''}"
+            return f"{self.verdict}: {self.value_text} {pairs}{f'; {WIDE_HINT}' if self.verdict == WIDE else ''}"
         if self.measure == "seconds":
-            return f"{self.second} is {self.figures} as fast per {self.per} as {self.first} {pairs}"
+            return f"{self.second} is {self.value_text} as fast per {self.per} as {self.first} {pairs}"
         if self.measure == "difference":
-            return f"{self.first} minus {self.second}: {self.figures} per {self.per} {pairs}"
-        return f"{self.measure} of {self.first} is {self.figures} that of {self.second} {pairs}"
+            return f"{self.first} minus {self.second}: {self.value_text} per {self.per} {pairs}"
+        return f"{self.measure} of {self.first} is {self.value_text} that of {self.second} {pairs}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields, the value, its interval and the verdict."""
@@ -191,7 +200,7 @@ class Result:
         return json.dumps(self.as_dict(), indent=2) + "\n"
 
 
-class UnlikePairs(Pairs):
+class TwoTestPairs(Pairs):
     """Pairs whose sides run different tests, each with its own number of calls per sample.
 
     `tests` has the ids of the two tests of each comparison, and `tolerances` its largest relative difference of
@@ -208,9 +217,9 @@ class UnlikePairs(Pairs):
     ) -> None:
         blocks = plan.blocks if plan.measure in TIMED else 1
         super().__init__(sides, blocks, plan.limit, tolerances, folder, random.Random(plan.seed))
-        self.tests, self.outputs, self.measured = tests, plan.outputs, plan.measure
+        self.tests, self.outputs, self.quantity = tests, plan.outputs, plan.measure
         self.info: dict[str, list[dict[str, Any]]] = {}  # extra_info of both tests
-        self.both: dict[str, list[SamplePlan]] = {}
+        self.side_plans: dict[str, list[SamplePlan]] = {}
 
     def identities(self, name: str) -> tuple[str, str]:
         """Return the ids of the two tests of a comparison."""
@@ -218,63 +227,59 @@ class UnlikePairs(Pairs):
 
     def prepare(self, workers: Sequence[Worker], name: str, record: Record) -> bool:
         """Prepare both tests; raise CaseError if one fails or the outputs differ."""
-        files = self.folder / "first.answer", self.folder / "second.answer"
-        wanted = self.outputs != "ignore" and name not in self.info
-        with blamed(name):
+        files = self.folder / "first.output", self.folder / "second.output"
+        compared = self.outputs != "ignore" and name not in self.info
+        with as_case_error(name):
             for worker, test, file in zip(workers, self.tests[name], files, strict=True):
-                worker.ask("prepare", identity=test, answer=str(file) if wanted else None)
+                worker.ask("prepare", identity=test, output=str(file) if compared else None)
             replies = [worker.reply() for worker in workers]
         for test, reply in zip(self.tests[name], replies, strict=True):
             if "skipped" in reply:
                 raise SkippedError(name, f"{test}: skipped: {reply['skipped']}")
             if "failed" in reply:
                 raise CaseError(name, f"{test}: {reply['failed']}")
-        if wanted and not self.same(name, *files):
+        if compared and not self.same(name, *files):
             raise CaseError(name, f"{DIFFER}; if they should, add --outputs ignore")
         self.info[name] = [reply.get("info", {}) for reply in replies]
         return True
 
-    def plan_of(self, workers: Sequence[Worker], name: str, place: Cores) -> SamplePlan:
+    def sample_plan(self, workers: Sequence[Worker], name: str, place: Cores) -> SamplePlan:
         """Return the plan of the side with fewer blocks; each side keeps its plan from the first pair on.
 
         Sides of similar speed share one plan.
         """
-        if self.measured in MEMORY:
+        if self.quantity in MEMORY:
             return SamplePlan(calls=1, samples=1, warm=False)
-        if name not in self.both:
-            found = []
-            for worker, test in zip(workers, self.tests[name], strict=True):
-                with blamed(name):
-                    worker.ask("measure", identity=test)
-                    told = answered(worker, name)
-                found.append(place.plan(max(float(told["call"]), 1e-9), told["calls"], float(told["wall"])))
-            calls = [plan.calls for plan in found]
+        if name not in self.side_plans:
+            timings = [time_call(worker, test, name) for worker, test in zip(workers, self.tests[name], strict=True)]
+            plans = [place.plan(timing.call, timing.calls, timing.wall) for timing in timings]
+            calls = [plan.calls for plan in plans]
             if max(calls) <= 2 * min(calls):  # the first calls after a reset find cold caches, on both sides alike
-                found = [min(found, key=lambda plan: plan.calls)] * 2
-            self.both[name] = found
-        return min(self.both[name], key=lambda plan: plan.most_blocks)
+                plans = [min(plans, key=lambda plan: plan.calls)] * 2
+            self.side_plans[name] = plans
+        return min(self.side_plans[name], key=lambda plan: plan.max_blocks)
 
-    def block(self, workers: Sequence[Worker], name: str, plan: SamplePlan, dose: Mapping[str, float] = NONE) -> Block:
+    def block(self, workers: Sequence[Worker], name: str, plan: SamplePlan, injected_slowdown: float = 0.0) -> Block:
         """Return both sides' seconds per call, in the order A B B A or B A A B, or both sides' bytes."""
-        if self.measured in MEMORY:
-            with blamed(name):
+        if self.quantity in MEMORY:
+            with as_case_error(name):
                 for worker, test in zip(workers, self.tests[name], strict=True):
-                    worker.ask("peak_memory", identity=test, allocated=self.measured == "allocated")
-                first, second = (float(answered(worker, name)["bytes"]) for worker in workers)
+                    worker.ask("peak_memory", identity=test, allocated=self.quantity == "allocated")
+                first, second = (float(checked_reply(worker, name)["bytes"]) for worker in workers)
                 return first, second
 
-        def sample(side: int, warm: bool) -> float:
-            own = self.both[name][side]
-            asked = {"calls": own.calls, "samples": own.samples, "warm": own.warm and warm}
-            workers[side].ask("sample", identity=self.tests[name][side], **asked)
-            return float(answered(workers[side], name)["seconds"]) / (2 * own.calls * own.samples)
+        def sample(side: int, changed: bool) -> float:
+            own = self.side_plans[name][side]
+            how = {"calls": own.calls, "samples": own.samples, "warm": own.warm and changed}
+            workers[side].ask("sample", identity=self.tests[name][side], **how)
+            return float(checked_reply(workers[side], name)["seconds"]) / (2 * own.calls * own.samples)
 
-        with blamed(name):
+        with as_case_error(name):
             return interleaved.block(int(self.rng.random() < 0.5), sample)
 
 
-def named(text: str, names: Collection[str], what: str) -> str:
-    """Resolve an id, or a pattern or ending that matches exactly one benchmark; `what` names the argument in errors."""
+def resolve_id(text: str, names: Collection[str], argument: str) -> str:
+    """Resolve an id, or a pattern or ending that matches exactly one benchmark; errors name the `argument`."""
     if text in names:
         return text
     found = [name for name in names if matches(name, text)] or [name for name in names if name.endswith(text)]
@@ -283,15 +288,15 @@ def named(text: str, names: Collection[str], what: str) -> str:
     if found:
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""
         raise GateError(
-            f"{what}: {text!r} matches {len(found)} benchmarks: {', '.join(found[:3])}{more}; name one of them"
+            f"{argument}: {text!r} matches {len(found)} benchmarks: {', '.join(found[:3])}{more}; name one of them"
         )
     hint = suggestion(text, names) or f" of {len(names)}; pytest --collect-only lists them"
-    raise GateError(f"{what}: {text!r} matches no benchmark{hint}")
+    raise GateError(f"{argument}: {text!r} matches no benchmark{hint}")
 
 
-def listed(source: Benchmarks, root: Path) -> dict[str, Case]:
-    """Return all benchmarks of a repository by id, including those that a plain run deselects."""
-    source.everything(root, deselected=True)
+def all_cases(source: Benchmarks) -> dict[str, Case]:
+    """Select all benchmarks of a repository, including those that a plain run deselects; return them by id."""
+    source.select(deselected=True)
     return {case.id: case for case in source.cases()}
 
 
@@ -304,7 +309,8 @@ class Comparisons:
         folder: name of the sides' directories; compiled files in them are kept from pair to pair.
 
     Attributes:
-        found: result of each comparison, by name.
+        results: result of each comparison, by name.
+        side_values: each benchmark's own measure in each pair, by name of the comparison.
         failed: why a comparison cannot be measured, by name.
     """
 
@@ -324,15 +330,15 @@ class Comparisons:
             changed(layout.side(None, f"{folder}-{name}"), name=name, memory="default", threads=threads)
             for name, threads in (("base", plan.threads_a), ("head", plan.threads_b))
         ]
-        asked = 0.0 if plan.outputs == "same" else plan.tolerance
+        given = 0.0 if plan.outputs == "same" else plan.tolerance
         tolerances = {
-            name: max(case.tolerance for case in pair) if asked is None else asked for name, pair in tests.items()
+            name: max(case.tolerance for case in pair) if given is None else given for name, pair in tests.items()
         }
         ids = {name: (first.id, second.id) for name, (first, second) in tests.items()}
-        self.pairs = UnlikePairs(sides, plan, tolerances, layout.folder, ids)
-        machine = source.machine(layout.folder)
-        self.found = {name: Result(*pair, measure=plan.measure, machine=machine) for name, pair in ids.items()}
-        self.of_sides: dict[str, list[list[float]]] = {name: [] for name in tests}
+        self.pairs = TwoTestPairs(sides, plan, tolerances, layout.folder, ids)
+        machine = source.machine()
+        self.results = {name: Result(*pair, measure=plan.measure, machine=machine) for name, pair in ids.items()}
+        self.side_values: dict[str, list[list[float]]] = {name: [] for name in tests}
         self.failed: dict[str, ComparisonError] = {}
 
     def unfinished(self, end: float) -> list[str]:
@@ -343,7 +349,7 @@ class Comparisons:
         in_time = time.monotonic() <= end
         return [
             name
-            for name, result in self.found.items()
+            for name, result in self.results.items()
             if name not in self.failed
             and (len(result.values) < FEWEST or (in_time and result.half_width > self.plan.precision))
         ]
@@ -376,57 +382,57 @@ class Comparisons:
         Raises ComparisonError if one of them cannot be measured, and GateError if a process fails for another reason.
         """
         if self.plan.measure == "peak_rss" and not self.pairs.info:
-            self.blocks(names)  # not counted: it compiles and writes outputs, which takes memory
-        for name, blocks in self.blocks(names).items():
+            self.measure_blocks(names)  # not counted: it compiles and writes outputs, which takes memory
+        for name, blocks in self.measure_blocks(names).items():
             try:
                 self.add(name, blocks)
             except GateError as error:
                 raise ComparisonError(name, str(error)) from error
 
-    def blocks(self, names: Sequence[str]) -> dict[str, list[Block]]:
+    def measure_blocks(self, names: Sequence[str]) -> dict[str, list[Block]]:
         """Return the blocks of one pair of the named comparisons."""
         records = {name: Record() for name in names}
         try:
-            measured = self.pairs.measure_pair(records, names, self.place, thorough=True)
+            pair = self.pairs.measure_pair(records, names, self.place, thorough=True)
         except CaseError as error:
             raise ComparisonError(error.name, str(error)) from error
         except PairError as error:
             raise GateError(str(error)) from error
         for name in names:
-            if name not in measured:
+            if name not in pair:
                 raise ComparisonError(name, records[name].words)
-        return measured
+        return pair
 
     def add(self, name: str, blocks: Sequence[Block]) -> None:
         """Add one pair's blocks to the result of a comparison."""
-        result = self.found[name]
-        items = items_of(self.pairs.info[name], self.tests[name], result) if self.plan.items else (1.0, 1.0)
-        sides = [side / count for side, count in zip(self.sides_of(name, blocks), items, strict=True)]
+        result = self.results[name]
+        items = item_counts(self.pairs.info[name], self.tests[name], result) if self.plan.items else (1.0, 1.0)
+        sides = [side / count for side, count in zip(self.measures(name, blocks), items, strict=True)]
         if self.plan.measure == "difference":
             result.values.append(median(a / items[0] - b / items[1] for a, b in blocks))
         elif self.plan.measure == "seconds":
             result.values.append(math.exp(-log_ratio(blocks)) * items[1] / items[0])
         else:
             result.values.append(sides[0] / sides[1])
-        self.of_sides[name].append(sides)
-        result.sides = [median(side) for side in zip(*self.of_sides[name], strict=True)]
+        self.side_values[name].append(sides)
+        result.sides = [median(side) for side in zip(*self.side_values[name], strict=True)]
 
-    def sides_of(self, name: str, blocks: Sequence[Block]) -> list[float]:
+    def measures(self, name: str, blocks: Sequence[Block]) -> list[float]:
         """Return each side's measure in one pair, per call; raise GateError unless it is positive and finite."""
         measure, tests = self.plan.measure, self.tests[name]
         if measure in TIMED or measure in MEMORY:
-            found = [spread(side) if measure == "spread" else median(side) for side in zip(*blocks, strict=True)]
+            values = [spread(side) if measure == "spread" else median(side) for side in zip(*blocks, strict=True)]
         else:
-            figures = [reply.get("figures", {}) for reply in self.pairs.closed[name]]
-            for case, numbers in zip(tests, figures, strict=True):
-                if measure not in numbers:
-                    known = ", ".join([*TIMED, *MEMORY, *numbers])
+            figures = [reply.get("figures", {}) for reply in self.pairs.close_replies[name]]
+            for case, of_case in zip(tests, figures, strict=True):
+                if measure not in of_case:
+                    known = ", ".join([*TIMED, *MEMORY, *of_case])
                     raise GateError(f"--measure: {case.id} has no figure {measure!r} (choose from {known})")
-            found = [float(numbers[measure]) for numbers in figures]
-        for case, number in zip(tests, found, strict=True):
-            if not 0 < number < math.inf:
-                raise GateError(f"--measure: {measure} of {case.id} is {number:g}; a ratio needs a positive number")
-        return found
+            values = [float(of_case[measure]) for of_case in figures]
+        for case, value in zip(tests, values, strict=True):
+            if not 0 < value < math.inf:
+                raise GateError(f"--measure: {measure} of {case.id} is {value:g}; a ratio needs a positive number")
+        return values
 
 
 def spread(seconds: Sequence[float]) -> float:
@@ -435,18 +441,18 @@ def spread(seconds: Sequence[float]) -> float:
     return (high - low) / middle
 
 
-def compare(source: Benchmarks, root: Path, first: str, second: str, plan: Plan, log: Callable[[str], None]) -> Result:
+def compare(source: Benchmarks, first: str, second: str, plan: Plan, log: Callable[[str], None]) -> Result:
     """Compare two benchmarks, given by ids or patterns.
 
     Raises GateError if one is unknown or fails, or if their outputs differ.
     """
-    cases = listed(source, root)
-    tests = cases[named(first, cases, "A")], cases[named(second, cases, "B")]
-    with laid_out(source, root) as layout:
-        comparisons = Comparisons(source, layout, {"it": tests}, plan)
-        found = comparisons.found["it"]
-        comparisons.measure_all(lambda: log(f"compare: pair {len(found.values)}: {found.values[-1]:.4g}"))
-    return found
+    cases = all_cases(source)
+    tests = cases[resolve_id(first, cases, "A")], cases[resolve_id(second, cases, "B")]
+    with laid_out(source, source.root) as layout:
+        comparisons = Comparisons(source, layout, {"": tests}, plan)
+        result = comparisons.results[""]
+        comparisons.measure_all(lambda: log(f"compare: pair {len(result.values)}: {result.values[-1]:.4g}"))
+    return result
 
 
 @dataclass
@@ -496,38 +502,38 @@ class Ranking:
         return json.dumps({**asdict(self), "ranks": self.ranks()}, indent=2) + "\n"
 
 
-def rank(source: Benchmarks, root: Path, patterns: Sequence[str], plan: Plan, log: Callable[[str], None]) -> Ranking:
+def rank(source: Benchmarks, patterns: Sequence[str], plan: Plan, log: Callable[[str], None]) -> Ranking:
     """Rank by time the benchmarks that match any of the patterns.
 
     Raises GateError if fewer than two match, one fails, or outputs differ.
     """
-    cases = listed(source, root)
+    cases = all_cases(source)
     chosen = [case for name, case in cases.items() if any(matches(name, pattern) for pattern in patterns)]
     if len(chosen) < 2:
         found = f"only {chosen[0].id}" if chosen else f"no benchmark{suggestion(patterns[0], cases)}"
         raise GateError(f"{' '.join(patterns)}: {found}; give patterns that match two or more benchmarks")
     baseline, *others = chosen
-    with laid_out(source, root) as layout:
+    with laid_out(source, source.root) as layout:
         comparisons = Comparisons(source, layout, {case.id: (baseline, case) for case in others}, plan)
-        first = comparisons.found[others[0].id]
+        first = comparisons.results[others[0].id]
         comparisons.measure_all(lambda: log(f"rank: pair {len(first.values)} of {len(chosen)} benchmarks"))
-    speedups = {name: result.values for name, result in comparisons.found.items()}
+    speedups = {name: result.values for name, result in comparisons.results.items()}
     speedups = {baseline.id: [1.0] * len(first.values)} | speedups
     return Ranking(baseline.id, speedups, first.per, first.machine)
 
 
-def items_of(info: Sequence[Mapping[str, Any]], pair: Sequence[Case], found: Result) -> tuple[float, float]:
-    """Return the number of items per call of two benchmarks, and store their unit in `found.per`.
+def item_counts(info: Sequence[Mapping[str, Any]], pair: Sequence[Case], result: Result) -> tuple[float, float]:
+    """Return the number of items per call of two benchmarks, and store their unit in `result.per`.
 
     Raises GateError if a benchmark does not count items, or if the two count different units.
     """
-    for case, told in zip(pair, info, strict=True):
-        if not isinstance(told.get("items"), int | float) or not told["items"] > 0:
+    for case, of_case in zip(pair, info, strict=True):
+        if not isinstance(of_case.get("items"), int | float) or not of_case["items"] > 0:
             raise GateError(
                 f"--items: set benchmark.extra_info['items'] in {case.id} to a positive number, or leave out --items"
             )
-    units = [str(told.get("unit", "items")) for told in info]
+    units = [str(of_case.get("unit", "items")) for of_case in info]
     if units[0] != units[1]:
         raise GateError(f"--items: {pair[0].id} counts {units[0]}, and {pair[1].id} {units[1]}; leave out --items")
-    found.per = f"item ({units[0]})"
+    result.per = f"item ({units[0]})"
     return float(info[0]["items"]), float(info[1]["items"])

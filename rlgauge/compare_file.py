@@ -13,22 +13,22 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .compare import MEMORY, Comparisons, Plan, SkippedError, listed, named
+from .case import Case
+from .compare import MEMORY, Comparisons, Plan, SkippedError, all_cases, resolve_id
 from .config import tomllib
 from .fields import FieldError, parse
 from .files import reserved
 from .layout import Layout, laid_out
-from .plugin import ROOM
+from .plugin import RESERVED
 from .progress import number_of
-from .resume import installed
+from .resume import hash_of_installed
 from .revisions import digest
-from .rule import VOID, GateError
-from .source import Case
+from .rule import INVALID, GateError
 
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
 
-TOGETHER = 8  # most comparisons that share pairs: an interrupt loses the pairs of one group
+GROUP_SIZE = 8  # most comparisons that share pairs: an interrupt loses the pairs of one group
 Row = dict[str, Any]  # result of one comparison as written to the file
 
 
@@ -67,12 +67,12 @@ class Comparison:
 
     def row(self, **result: Any) -> Row:
         """Return the result with the table's note and ``leaves_out`` added."""
-        told = {"note": self.note, "leaves_out": self.leaves_out}
-        return {**result, **{name: value for name, value in told.items() if value is not None}}
+        texts = {"note": self.note, "leaves_out": self.leaves_out}
+        return {**result, **{name: value for name, value in texts.items() if value is not None}}
 
 
 @dataclass(frozen=True)
-class Listed:
+class ComparisonFile:
     """Contents of a file of comparisons."""
 
     comparison: list[dict[str, Any]] = field(default_factory=list)
@@ -82,18 +82,18 @@ def read(file: Path, default: Plan) -> dict[str, tuple[Comparison, Plan]]:
     """Return the comparisons in a TOML file by name, each with its plan; raise GateError for an invalid file."""
     found: dict[str, tuple[Comparison, Plan]] = {}
     try:
-        tables = parse(Listed, tomllib.loads(file.read_text())).comparison
+        tables = parse(ComparisonFile, tomllib.loads(file.read_text())).comparison
         for number, table in enumerate(tables, 1):
-            where = f"comparison {number}"
-            comparison: Comparison = parse(Comparison, table, (where,))
+            key = f"comparison {number}"
+            comparison: Comparison = parse(Comparison, table, (key,))
             if comparison.name in found:
                 raise FieldError(
-                    [where, "name"], f"{comparison.name!r} names another comparison, too; choose another name"
+                    [key, "name"], f"{comparison.name!r} names another comparison, too; choose another name"
                 )
             try:
                 found[comparison.name] = comparison, comparison.plan(default)
             except FieldError as error:
-                raise FieldError([where, *error.path], error.problem) from error
+                raise FieldError([key, *error.path], error.problem) from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, FieldError) as error:
         raise GateError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
     if not found:
@@ -111,56 +111,60 @@ def compare_file(
     interrupted run are kept.
     """
     comparisons = read(file, default)
-    with reserved(out, ROOM, "--json"):
+    with reserved(out, RESERVED, "--json"):
         pass  # check early that it can be written
     rows: dict[str, Row] = {}
     try:
-        cases = listed(source, root)
+        cases = all_cases(source)
         tests = {
-            name: (named(each.a, cases, f"{file}: {name}: a"), named(each.b, cases, f"{file}: {name}: b"))
-            for name, (each, _) in comparisons.items()
+            name: (
+                cases[resolve_id(comparison.a, cases, f"{file}: {name}: a")],
+                cases[resolve_id(comparison.b, cases, f"{file}: {name}: b")],
+            )
+            for name, (comparison, _) in comparisons.items()
         }
         with laid_out(source, root) as layout:
-            here = conditions(source, layout, file, default, out)
-            rows = kept(out, here, log) if resume else {}
+            current = conditions(source, layout, file, default, out)
+            rows = resumable_rows(out, current, log) if resume else {}
             order = random.Random(default.seed).sample(list(comparisons), len(comparisons))
-            pairs = {name: (cases[tests[name][0]], cases[tests[name][1]]) for name in order if name not in rows}
-            for number, names in enumerate(groups({name: (comparisons[name][1], pairs[name]) for name in pairs})):
-                chosen = {name: pairs[name] for name in names}
-                plan = comparisons[names[0]][1]
-                results = measured(source, layout, chosen, plan, f"comparison-{number}", lambda text: log(f"  {text}"))
+            pending = {name: (comparisons[name][1], tests[name]) for name in order if name not in rows}
+            for group, names in enumerate(groups(pending)):
+                chosen, plan = {name: tests[name] for name in names}, comparisons[names[0]][1]
+                results = measure_group(
+                    source, layout, chosen, plan, f"comparison-{group}", lambda text: log(f"  {text}")
+                )
                 rows |= {name: comparisons[name][0].row(**result) for name, result in results.items()}
                 written = {name: rows[name] for name in comparisons if name in rows}
-                text = json.dumps({"conditions": here, "comparisons": written}, indent=2) + "\n"
+                text = json.dumps({"conditions": current, "comparisons": written}, indent=2) + "\n"
                 with reserved(out, len(text), "--json") as write:
                     write(text.encode())
                 for number, name in enumerate(names, len(rows) - len(names) + 1):
-                    log(f"compare: {number} of {len(order)}: {name}: {line(rows[name])}")
+                    log(f"compare: {number} of {len(order)}: {name}: {row_text(rows[name])}")
     except KeyboardInterrupt:
         done = f"{out} has {len(rows)} of {len(comparisons)} comparisons; to resume, repeat the command with --resume"
         raise GateError(f"interrupted: {done if rows else 'nothing is written'}") from None
     print(table({name: rows[name] for name in comparisons}))
     failed = any("error" in row for row in rows.values()) or not any("value" in row for row in rows.values())
-    return VOID if failed else 0
+    return INVALID if failed else 0
 
 
 def groups(comparisons: Mapping[str, tuple[Plan, Sequence[Case]]]) -> list[list[str]]:
     """Group the comparisons that share pairs of processes: those with equal plans that run on one core."""
-    found: list[list[str]] = []
+    all_groups: list[list[str]] = []
     last: dict[Plan, list[str]] = {}  # plan -> group that the next comparison joins
     for name, (plan, tests) in comparisons.items():
         alone = plan.measure in MEMORY or plan.place(tests).one is None
         group = [] if alone else last.get(plan, [])
-        if not group or len(group) == TOGETHER:
+        if not group or len(group) == GROUP_SIZE:
             group = []
-            found.append(group)
+            all_groups.append(group)
         if not alone:
             last[plan] = group
         group.append(name)
-    return found
+    return all_groups
 
 
-def measured(
+def measure_group(
     source: Benchmarks,
     layout: Layout,
     tests: Mapping[str, tuple[Case, Case]],
@@ -170,25 +174,22 @@ def measured(
 ) -> dict[str, Row]:
     """Return the result of each comparison of a group, or its error; `folder` names the sides' directories."""
 
-    def told(names: Sequence[str]) -> None:
-        result = comparisons.found[names[0]]
-        log(
-            f"pair {len(result.values)}: {result.values[-1]:.4g}"
-            if len(tests) == 1
-            else f"pair {len(result.values)} of {number_of(len(names), 'comparison')}"
-        )
+    def log_pair(names: Sequence[str]) -> None:
+        values = comparisons.results[names[0]].values
+        outcome = f": {values[-1]:.4g}" if len(tests) == 1 else f" of {number_of(len(names), 'comparison')}"
+        log(f"pair {len(values)}{outcome}")
 
     try:
         comparisons = Comparisons(source, layout, tests, plan, folder)
-        comparisons.measure_each(told)
+        comparisons.measure_each(log_pair)
     except GateError as error:
         return {name: {"error": str(error)} for name in tests}
     rows: dict[str, Row] = {}
-    for name, found in comparisons.found.items():
-        if failed := comparisons.failed.get(name):
-            rows[name] = {"skipped" if isinstance(failed, SkippedError) else "error": str(failed)}
+    for name, result in comparisons.results.items():
+        if failure := comparisons.failed.get(name):
+            rows[name] = {"skipped" if isinstance(failure, SkippedError) else "error": str(failure)}
         else:
-            rows[name] = {"text": str(found), **found.as_dict()}
+            rows[name] = {"text": str(result), **result.as_dict()}
     return rows
 
 
@@ -197,27 +198,26 @@ def conditions(source: Benchmarks, layout: Layout, file: Path, plan: Plan, out: 
     code = layout.code(None)
     files = [path for path in code.rglob("*") if source.top / path.relative_to(code) != out.resolve()]
     options = asdict(plan)
-    found = {
+    values = {
         "seed": options.pop("seed"),
         "options": options,
         "file of comparisons": tomllib.loads(file.read_text()),
         "working tree": digest(code, files),
-        "installed packages": installed(),
-        "machine": source.machine(layout.folder),
+        "installed packages": hash_of_installed(),
+        "machine": source.machine(),
     }
-    return dict(json.loads(json.dumps(found, default=str)))
+    return dict(json.loads(json.dumps(values, default=str)))
 
 
-def kept(out: Path, here: Mapping[str, Any], log: Callable[[str], None]) -> dict[str, Row]:
+def resumable_rows(out: Path, current: Mapping[str, Any], log: Callable[[str], None]) -> dict[str, Row]:
     """Return the results that an interrupted run measured under the same conditions.
 
     If the conditions differ, print which ones and return nothing.
     """
     try:
         before = json.loads(out.read_text())
-        there, rows = before["conditions"], before["comparisons"]
-        found = {name: row for name, row in rows.items() if "value" in row}
-        differing = [name for name in here if here[name] != there.get(name)]
+        rows = {name: row for name, row in before["comparisons"].items() if "value" in row}
+        differing = [name for name in current if current[name] != before["conditions"].get(name)]
     except FileNotFoundError:
         log(f"compare: nothing to resume: {out} does not exist")
         return {}
@@ -226,25 +226,24 @@ def kept(out: Path, here: Mapping[str, Any], log: Callable[[str], None]) -> dict
     if differing:
         log(f"compare: starting over: changed since the interrupted run: {', '.join(differing)}")
         return {}
-    log(f"compare: resuming with {number_of(len(found), 'comparison')} from {out}")
-    return found
+    log(f"compare: resuming with {number_of(len(rows), 'comparison')} from {out}")
+    return rows
 
 
-def line(row: Row) -> str:
+def row_text(row: Row) -> str:
     """Return the result of a comparison as one line."""
     return str(row.get("text") or row.get("skipped") or f"error: {row['error']}")
 
 
 def table(rows: Mapping[str, Row]) -> str:
-    """Return the results as aligned columns: name, measure, A over B, 95 % interval, pairs, verdict."""
-    lines: list[Sequence[str]] = [("comparison", "measure", "A / B", "95 % interval", "pairs", "")]
+    """Return the results as aligned columns: name, measure, A over B, 95% interval, pairs, verdict."""
+    lines: list[Sequence[str]] = [("comparison", "measure", "A / B", "95% interval", "pairs", "")]
     for name, row in rows.items():
         if "value" in row:
-            figures = f"{row['value']:.3g}", f"[{row['low']:.3g}, {row['high']:.3g}]", f"{len(row['values'])}"
-            lines.append(
-                (name, "A - B, s" if row["measure"] == "difference" else row["measure"], *figures, row["verdict"])
-            )
+            measure = "A - B, s" if row["measure"] == "difference" else row["measure"]
+            interval = f"[{row['low']:.3g}, {row['high']:.3g}]"
+            lines.append((name, measure, f"{row['value']:.3g}", interval, str(len(row["values"])), row["verdict"]))
         else:
-            lines.append((name, "-", "-", "-", "-", line(row)))
+            lines.append((name, "-", "-", "-", "-", row_text(row)))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(map(str.ljust, each, widths)).rstrip() for each in lines)

@@ -92,21 +92,21 @@ def read(root: Path) -> Config:
         return Config()
     try:
         text = file.read_text()
-        told = tomllib.loads(text).get("tool", {}).get("rlgauge", {})
+        table = tomllib.loads(text).get("tool", {}).get("rlgauge", {})
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise GateError(f"{FILE}: {error}") from error
     try:
-        found: Config = parse(Config, told)
+        config: Config = parse(Config, table)
     except FieldError as error:
-        raise GateError(f"{place(text, error.path)}: {error.problem}") from error
+        raise GateError(f"{location(text, error.path)}: {error.problem}") from error
     try:
-        found.rules()
+        config.rules()
     except GateError as error:
-        raise GateError(f"{place(text, ['rule'])}: {error}") from error
-    return found
+        raise GateError(f"{location(text, ['rule'])}: {error}") from error
+    return config
 
 
-def place(text: str, path: Sequence[str]) -> str:
+def location(text: str, path: Sequence[str]) -> str:
     """Return the location of a setting, for example ``pyproject.toml, line 12, tool.rlgauge.cores``.
 
     `path` holds the setting's key in the table, followed by keys within its value.

@@ -1,4 +1,4 @@
-"""The interpreter of each side: this one if it satisfies the side's lock file, else one in a new environment."""
+"""The interpreter of each side: this one if it satisfies the side's lock file, else one of another environment."""
 
 from __future__ import annotations
 
@@ -28,65 +28,65 @@ def environments(cache: Path, lock: str) -> Iterator[Callable[[str, Path], Path]
 
     `lock` is the path of the lock file within a side's directory.
     """
-    with ExitStack() as held:
-        yield lambda name, folder: python_for(name, folder, cache, lock, held)
+    with ExitStack() as locks:
+        yield lambda name, folder: python_for(name, folder, cache, lock, locks)
 
 
-def python_for(name: str, folder: Path, cache: Path, lock: str, held: ExitStack) -> Path:
+def python_for(name: str, folder: Path, cache: Path, lock: str, locks: ExitStack) -> Path:
     """Return the interpreter of a side, and report if it is not the current one.
 
-    A used environment stays locked until `held` is closed. Raises GateError if the environment cannot be created.
+    A used environment stays locked until `locks` is closed. Raises GateError if the environment cannot be created.
     """
-    wanted = folder / lock
-    lacking = lacks(wanted.read_text()) if wanted.exists() else None
-    if lacking is None:
+    lock_file = folder / lock
+    missing = missing_requirement(lock_file.read_text()) if lock_file.exists() else None
+    if missing is None:
         return Path(sys.executable)
-    environment = cache / f"env-{hashlib.sha256(wanted.read_bytes()).hexdigest()[:16]}"
+    environment = cache / f"env-{hashlib.sha256(lock_file.read_bytes()).hexdigest()[:16]}"
     ready = environment / ".ready"
     cache.mkdir(parents=True, exist_ok=True)
-    used = held.enter_context(environment.with_suffix(".lock").open("w"))
-    fcntl.flock(used, fcntl.LOCK_SH)
+    guard = locks.enter_context(environment.with_suffix(".lock").open("w"))
+    fcntl.flock(guard, fcntl.LOCK_SH)
     if not ready.exists():
-        fcntl.flock(used, fcntl.LOCK_EX)  # another gate may be creating it
+        fcntl.flock(guard, fcntl.LOCK_EX)  # another gate may be creating it
         if not ready.exists():
-            say(f"{name}'s lock file needs {lacking}: creating an environment for it")
-            make(environment, folder, lock, name)
-        fcntl.flock(used, fcntl.LOCK_SH)
+            log(f"{name}'s lock file needs {missing}: creating an environment for it")
+            create(environment, folder, lock, name)
+        fcntl.flock(guard, fcntl.LOCK_SH)
     else:
-        say(f"{name}'s lock file needs {lacking}: using an environment of an earlier run")
+        log(f"{name}'s lock file needs {missing}: using an environment of an earlier run")
     ready.touch()
     remove_old(cache, "env-*", KEPT)
     return environment / "bin" / "python"
 
 
-def say(words: str) -> None:
+def log(line: str) -> None:
     """Print a line of progress to standard error."""
-    print(f"gate: {words}", file=sys.stderr, flush=True)
+    print(f"gate: {line}", file=sys.stderr, flush=True)
 
 
-def lines(text: str) -> Iterator[str]:
+def requirements(text: str) -> Iterator[str]:
     """Yield the lines of a lock file that name a package."""
     for line in text.splitlines():
-        wanted = line.partition(" #")[0].rstrip(" \\").strip()
-        if wanted and not wanted.startswith(("#", "--")):
-            yield wanted
+        requirement = line.partition(" #")[0].rstrip(" \\").strip()
+        if requirement and not requirement.startswith(("#", "--")):
+            yield requirement
 
 
-def lacks(text: str) -> str | None:
+def missing_requirement(text: str) -> str | None:
     """Return the first requirement of a lock file that is not installed here, with the reason; None if all are."""
-    for wanted in lines(text):
+    for line in requirements(text):
         try:
-            requirement = Requirement(wanted)
+            requirement = Requirement(line)
         except InvalidRequirement:
-            return f"{wanted} (a file that may have changed)"
+            return f"{line} (a file that may have changed)"
         if requirement.marker and not requirement.marker.evaluate():
             continue
         try:
-            here = metadata.version(requirement.name)
+            installed = metadata.version(requirement.name)
         except metadata.PackageNotFoundError:
-            return f"{wanted} (not installed)"
-        if requirement.url or not requirement.specifier.contains(here, prereleases=True):
-            return f"{wanted} (installed: {here})"
+            return f"{line} (not installed)"
+        if requirement.url or not requirement.specifier.contains(installed, prereleases=True):
+            return f"{line} (installed: {installed})"
     return None
 
 
@@ -99,14 +99,14 @@ def commands(environment: Path, lock: str) -> list[list[str]]:
     ]
 
 
-def make(environment: Path, folder: Path, lock: str, name: str) -> None:
+def create(environment: Path, folder: Path, lock: str, name: str) -> None:
     """Create the environment of a lock file and show the progress; a failure leaves no files."""
     shutil.rmtree(environment, ignore_errors=True)
-    total = sum(1 for _ in lines((folder / lock).read_text()))
+    total = sum(1 for _ in requirements((folder / lock).read_text()))
     try:
         with Progress(total, "packages") as progress:
             for command in commands(environment, lock):
-                follow(command, folder, progress)
+                run(command, folder, progress)
         (environment / ".ready").touch()
     except BaseException as error:
         shutil.rmtree(environment, ignore_errors=True)
@@ -115,37 +115,37 @@ def make(environment: Path, folder: Path, lock: str, name: str) -> None:
         raise
 
 
-def follow(command: list[str], folder: Path, progress: Progress) -> None:
+def run(command: list[str], folder: Path, progress: Progress) -> None:
     """Run a command, with a step of progress for each package that pip collects.
 
     If it fails, the output of the CalledProcessError has the error lines, or else the last line.
     """
-    said = []
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
-        assert running.stdout
+    output = []
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout
         try:
-            for line in map(str.strip, running.stdout):
-                said.append(line)
+            for line in map(str.strip, process.stdout):
+                output.append(line)
                 if line.startswith(("Collecting ", "Processing ")):
                     progress.step()
                 elif line.startswith("Installing "):
                     progress.say("installing the packages")
         except BaseException:
-            running.kill()
+            process.kill()
             raise
-    if running.returncode:
-        words = [line for line in said if "ERROR" in line] or said[-1:]
-        raise subprocess.CalledProcessError(running.returncode, command, "; ".join(words))
+    if process.returncode:
+        errors = [line for line in output if "ERROR" in line] or output[-1:]
+        raise subprocess.CalledProcessError(process.returncode, command, "; ".join(errors))
 
 
 def remove_old(cache: Path, pattern: str, kept: int) -> None:
     """Remove environments or builds, except the `kept` most recently used ones and those in use by a gate."""
-    ready = {path.parent: path.stat().st_mtime_ns for path in cache.glob(f"{pattern}/.ready")}
-    found = [path for path in cache.glob(pattern) if path.is_dir()]
-    for old in sorted(found, key=lambda path: ready.get(path, 0), reverse=True)[kept:]:
-        with old.with_suffix(".lock").open("w") as used:
+    last_used = {path.parent: path.stat().st_mtime_ns for path in cache.glob(f"{pattern}/.ready")}
+    folders = [path for path in cache.glob(pattern) if path.is_dir()]
+    for old in sorted(folders, key=lambda path: last_used.get(path, 0), reverse=True)[kept:]:
+        with old.with_suffix(".lock").open("w") as guard:
             try:
-                fcntl.flock(used, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue
             shutil.rmtree(old, ignore_errors=True)

@@ -10,23 +10,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .allowed import reasons
+from .allowed import allowed_reasons
 from .progress import number_of
 from .rule import (
     CHANGED,
+    EXPECTED,
     FAILING,
-    WANTED,
+    INVALID,
     Finding,
     Record,
     Rule,
     decide,
     is_canary,
+    open_suspects,
     unscreened,
-    unsettled,
     without_shard,
 )
 
-PASSED, FAILED, INVALID = 0, 1, 2
+PASSED, FAILED = 0, 1
 UNMEASURED = ("new", "error", "skipped")
 INTERRUPTED = "the run was interrupted; repeat its command with --gate-resume"
 
@@ -47,7 +48,7 @@ def judge(
     allowed: Sequence[tuple[str, str]] = (),
     *,
     strict: bool = False,
-    part: bool = False,
+    is_shard: bool = False,
     complete: bool = True,
 ) -> Judgement:
     """Return the exit code of a comparison, with reasons. Records and findings include canaries.
@@ -57,42 +58,42 @@ def judge(
         findings: verdicts by name.
         allowed: pattern and reason of each test that may be slower or gone; an exact id also allows an error.
         strict: whether inconclusive tests and changed outputs fail too.
-        part: whether this is one of several shards, which need not have a measurable test.
+        is_shard: whether this is one of several shards, which need not have a measurable test.
         complete: whether the run was completed.
     """
-    tests = {name: found for name, found in findings.items() if not is_canary(name)}
-    excused = reasons(tests, allowed)
+    tests = {name: finding for name, finding in findings.items() if not is_canary(name)}
+    reasons = allowed_reasons(tests, allowed)
     failed = [
         name
-        for name, found in tests.items()
-        if (found.verdict in FAILING and name not in excused)
-        or (strict and (found.verdict == "inconclusive" or CHANGED in found.notes))
+        for name, finding in tests.items()
+        if (finding.verdict in FAILING and name not in reasons)
+        or (strict and (finding.verdict == "inconclusive" or CHANGED in finding.notes))
     ]
     invalid = [] if complete else [INTERRUPTED]
-    errors = {name: found for name, found in tests.items() if found.verdict == "error"}
-    if not part and 2 * len(errors) > len(tests):
-        name, found = next(iter(errors.items()))
-        what = f"{len(errors)} of {number_of(len(tests), 'test')} could not be measured"
-        invalid.append(": ".join([what, name, *found.notes]))
-    elif not part and all(
-        found.verdict in UNMEASURED or (found.verdict == "gone" and name in excused) for name, found in tests.items()
+    errors = {name: finding for name, finding in tests.items() if finding.verdict == "error"}
+    if not is_shard and 2 * len(errors) > len(tests):
+        name, finding = next(iter(errors.items()))
+        share = f"{len(errors)} of {number_of(len(tests), 'test')} could not be measured"
+        invalid.append(": ".join([share, name, *finding.notes]))
+    elif not is_shard and all(
+        each.verdict in UNMEASURED or (each.verdict == "gone" and name in reasons) for name, each in tests.items()
     ):
         invalid.append("no test was measured or proven unchanged")
     invalid = invalid or wrong_canaries(records, findings)
     code = INVALID if invalid else FAILED if failed else PASSED
-    return Judgement(code, invalid, failed, excused)
+    return Judgement(code, invalid, failed, reasons)
 
 
-def certainly_invalid(records: Mapping[str, Record], rule: Rule, *, part: bool = False) -> Sequence[str]:
+def certainly_invalid(records: Mapping[str, Record], rule: Rule, *, is_shard: bool = False) -> Sequence[str]:
     """Return why a run is invalid regardless of further pairs; empty while it may still be valid.
 
-    `part` says whether this is one of several shards.
+    `is_shard` says whether this is one of several shards.
     """
     findings = decide(records, rule)
-    for name in {*unscreened(records, rule), *unsettled(records, rule)}:  # assume the best outcome of each
-        right = WANTED[records[name].all_cores][name][0] if is_canary(name) else "ok"
-        findings[name] = Finding(verdict=right)
-    return judge(records, findings, part=part).invalid
+    for name in {*unscreened(records, rule), *open_suspects(records, rule)}:  # assume the best outcome of each
+        best = EXPECTED[records[name].all_cores][name][0] if is_canary(name) else "ok"
+        findings[name] = Finding(verdict=best)
+    return judge(records, findings, is_shard=is_shard).invalid
 
 
 def wrong_canaries(records: Mapping[str, Record], findings: Mapping[str, Finding]) -> list[str]:
@@ -100,14 +101,14 @@ def wrong_canaries(records: Mapping[str, Record], findings: Mapping[str, Finding
 
     Only passes in which a case was timed are checked.
     """
-    wrong, undecided = list[str](), list[str]()
+    wrong, inconclusive = list[str](), list[str]()
     for all_cores in sorted({record.all_cores for record in records.values() if record.state == "timed"}):
-        for canary, right in WANTED[all_cores].items():
-            found = [name for name in findings if without_shard(name) == canary]
-            if not found:
+        for canary, expected in EXPECTED[all_cores].items():
+            names = [name for name in findings if without_shard(name) == canary]
+            if not names:
                 wrong.append(f"{canary} was not measured")
-            for name in found:
-                if (verdict := findings[name].verdict) not in right:
-                    told = undecided if verdict == "inconclusive" else wrong
-                    told.append(f"{name} is {verdict}, but should be {' or '.join(right)}")
-    return wrong + undecided
+            for name in names:
+                if (verdict := findings[name].verdict) not in expected:
+                    lines = inconclusive if verdict == "inconclusive" else wrong
+                    lines.append(f"{name} is {verdict}, but should be {' or '.join(expected)}")
+    return wrong + inconclusive

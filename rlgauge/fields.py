@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-NOUNS = {
+DESCRIPTIONS = {
     str: "text in quotes",
     bool: "true or false",
     int: "an integer",
@@ -57,17 +57,17 @@ def parse(kind: Any, value: Any, path: tuple[str, ...] = ()) -> Any:
     if container is UnionType:
         return None if value is None else parse(inside[0], value, path)
     if container is list:
-        return [parse(inside[0], item, (*path, str(n))) for n, item in enumerate(checked(list, value, path))]
+        return [parse(inside[0], item, (*path, str(n))) for n, item in enumerate(of_type(list, value, path))]
     if container is tuple:
-        if len(checked(list, value, path)) != len(inside):
+        if len(of_type(list, value, path)) != len(inside):
             raise FieldError(path, f"{len(value)} items are given; give {len(inside)}")
         return tuple(parse(inside[n], item, (*path, str(n))) for n, item in enumerate(value))
     if container is dict:
-        return {name: parse(inside[1], item, (*path, name)) for name, item in checked(dict, value, path).items()}
-    return parse_fields(kind, value, path) if is_dataclass(kind) else checked(kind, value, path)
+        return {name: parse(inside[1], item, (*path, name)) for name, item in of_type(dict, value, path).items()}
+    return parse_fields(kind, value, path) if is_dataclass(kind) else of_type(kind, value, path)
 
 
-def checked(kind: type, value: Any, path: tuple[str, ...]) -> Any:
+def of_type(kind: type, value: Any, path: tuple[str, ...]) -> Any:
     """Return a value of a plain type unchanged; an integer is also a float, but a boolean is not a number."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind is float:
@@ -75,12 +75,13 @@ def checked(kind: type, value: Any, path: tuple[str, ...]) -> Any:
     else:
         fits = isinstance(value, kind) and (number or kind is not int)
     if not fits:
-        part = fraction(value) if kind is float else ""
-        raise FieldError(path, f"{reprlib.repr(value)} is not {NOUNS[kind]}{f'; write {part}' if part else ''}")
+        fraction = as_fraction(value) if kind is float else ""
+        hint = f"; write {fraction}" if fraction else ""
+        raise FieldError(path, f"{reprlib.repr(value)} is not {DESCRIPTIONS[kind]}{hint}")
     return value
 
 
-def fraction(value: Any) -> str:
+def as_fraction(value: Any) -> str:
     """Return the fraction that a percentage such as ``"2%"`` stands for; empty for any other value."""
     text = value.strip() if isinstance(value, str) else ""
     try:
@@ -97,7 +98,7 @@ def parse_fields(kind: Any, value: Any, path: tuple[str, ...]) -> Any:
     known = {field.name: field for field in fields(kind)}
     older = {field.metadata.get("older"): name for name, field in known.items()}
     given = {name: field.metadata["absent"] for name, field in known.items() if "absent" in field.metadata}
-    given |= {older.get(name, name): item for name, item in checked(dict, value, path).items()}
+    given |= {older.get(name, name): item for name, item in of_type(dict, value, path).items()}
     for name in [name for name in given if name not in known]:
         near = get_close_matches(name, known, 1)
         better = f"; did you mean {near[0]!r}?" if near else f" (choose from {', '.join(known)})"

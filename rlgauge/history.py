@@ -20,7 +20,8 @@ from statistics import median
 
 from . import machine
 from .benchmarks.source import Benchmarks
-from .bisect import between
+from .bisect import commits_between
+from .case import Case, by_cores
 from .fields import FieldError, parse
 from .files import reserved
 from .layout import Layout, laid_out
@@ -28,7 +29,6 @@ from .pairs import PairError, Pairs, cores
 from .progress import about, number_of
 from .revisions import git, resolve
 from .rule import GateError, Record
-from .source import Case
 from .statistics import FEWEST, interval, log_ratio
 
 
@@ -68,7 +68,7 @@ class Entry:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % interval of the median log-ratio; the extremes if there are fewer than six pairs."""
+        """95% interval of the median log-ratio; the extremes if there are fewer than six pairs."""
         return interval(self.log_ratios) if self.log_ratios else (0.0, 0.0)
 
 
@@ -78,15 +78,15 @@ def read(file: Path) -> list[Entry]:
         lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
     except OSError as error:
         raise GateError(f"{file}: cannot be read: {error.strerror}") from error
-    found = []
+    entries = []
     for number, line in enumerate(lines, start=1):
         try:
             if not line.endswith(b"\n"):
                 raise ValueError("the line is incomplete; delete it")
-            found.append(parse(Entry, json.loads(line)))
+            entries.append(parse(Entry, json.loads(line)))
         except (FieldError, ValueError) as error:
             raise GateError(f"{file}, line {number}: not a line that rlgauge history writes: {error}") from error
-    return found
+    return entries
 
 
 def append(file: Path, entries: Sequence[Entry]) -> None:
@@ -111,7 +111,7 @@ def release_before(root: Path, commit: str) -> str | None:
     return resolve(root, f"refs/tags/{tag}")
 
 
-def comes_before(root: Path, first: str, second: str) -> bool:
+def is_ancestor(root: Path, first: str, second: str) -> bool:
     """Return whether `first` is an ancestor of `second`."""
     try:
         git(root, "merge-base", "--is-ancestor", first, second)
@@ -122,10 +122,10 @@ def comes_before(root: Path, first: str, second: str) -> bool:
 
 def version_of(file: Path, name: str) -> str:
     """Return a hash of a test's source without comments, or of the whole file if it does not define the test."""
-    found: ast.AST | None = ast.parse(file.read_bytes())
+    node: ast.AST | None = ast.parse(file.read_bytes())
     for part in name.partition("[")[0].split("::")[1:]:
-        found = next((node for node in getattr(found, "body", ()) if getattr(node, "name", "") == part), None)
-    source = ast.unparse(found).encode() if found else file.read_bytes()
+        node = next((child for child in getattr(node, "body", ()) if getattr(child, "name", "") == part), None)
+    source = ast.unparse(node).encode() if node else file.read_bytes()
     return hashlib.sha256(source).hexdigest()[:12]
 
 
@@ -143,16 +143,9 @@ class History:
     """
 
     def __init__(
-        self,
-        source: Benchmarks,
-        root: Path,
-        file: Path,
-        pairs: int,
-        minutes: float,
-        limit: float,
-        log: Callable[[str], None],
+        self, source: Benchmarks, file: Path, pairs: int, minutes: float, limit: float, log: Callable[[str], None]
     ) -> None:
-        self.source, self.root, self.file = source, root, file
+        self.source, self.root, self.file = source, source.root, file
         self.pairs, self.minutes, self.limit, self.log = pairs, minutes, limit, log
         self.entries, self.failed = read(file), list[str]()
         self.machine = f"{machine.called(machine.this_machine())}, {os.cpu_count()} cores"
@@ -170,7 +163,7 @@ class History:
         `since` itself is the anchor of commits that have no tag before them. Raises GateError if nothing could be
         measured.
         """
-        first, commits = resolve(self.root, since), between(self.root, since, "HEAD")
+        first, commits = resolve(self.root, since), commits_between(self.root, since, "HEAD")
         anchors = {commit: release_before(self.root, commit) or first for commit in commits}
         self.log(
             f"history: {number_of(len(commits), 'commit')} after {since}, each in at most {about(60 * self.minutes)}"
@@ -189,17 +182,17 @@ class History:
     def anchor_before(self, anchor: str) -> str | None:
         """Return the last anchor that precedes another one, or None."""
         others = dict.fromkeys(entry.anchor for entry in reversed(self.entries) if entry.anchor != anchor)
-        return next((other for other in others if comes_before(self.root, other, anchor)), None)
+        return next((other for other in others if is_ancestor(self.root, other, anchor)), None)
 
     def find(self, case: Case, commit: str, anchor: str) -> Entry | None:
         """Return the entry of a test in its current version at a commit, or None."""
-        wanted = case.id, self.versions[case.id], commit, anchor
-        return next((e for e in self.entries if (e.case, e.version, e.commit, e.anchor) == wanted), None)
+        key = case.id, self.versions[case.id], commit, anchor
+        return next((e for e in self.entries if (e.case, e.version, e.commit, e.anchor) == key), None)
 
-    def compare(self, layout: Layout, commit: str, anchor: str, earlier: str, where: str) -> None:
-        """Record entries of all tests that have none, measured or carried over from a commit with the same files.
+    def compare(self, layout: Layout, commit: str, anchor: str, earlier: str, progress: str) -> None:
+        """Record entries of all tests that have none, measured or copied from a commit with the same files.
 
-        `earlier` is the previous commit, and `where` the progress of the whole run, for the log.
+        `earlier` is the previous commit, and `progress` that of the whole run, for the log.
         """
         cases = self.source.cases()
         waiting = {case.id: case for case in cases if not self.find(case, commit, anchor)}
@@ -208,71 +201,68 @@ class History:
         added = []
         try:
             for other in dict.fromkeys((anchor, earlier)):
-                for entry in self.carried(layout, commit, anchor, other, list(waiting.values())):
+                for entry in self.copied(layout, commit, anchor, other, list(waiting.values())):
                     added.append(entry)
                     del waiting[entry.case]
             known = len(cases) - len(added) - len(waiting)
             counts = f"{known} known, {len(added)} unchanged, {len(waiting)} to measure"
-            self.log(f"history: {where}, {commit[:12]} against {anchor[:12]}: {counts}")
+            self.log(f"history: {progress}, {commit[:12]} against {anchor[:12]}: {counts}")
             if waiting:
-                added += self.timed(layout, commit, anchor, list(waiting.values()))
+                added += self.measured(layout, commit, anchor, list(waiting.values()))
         except (GateError, PairError) as error:
             self.fail(f"{commit[:12]} against {anchor[:12]}: {error}")
         if added:
             append(self.file, added)
             self.entries += added
 
-    def fail(self, words: str) -> None:
+    def fail(self, message: str) -> None:
         """Record and print a failed measurement."""
-        self.failed.append(words)
-        self.log(f"history: {words}")
+        self.failed.append(message)
+        self.log(f"history: {message}")
 
     def entry(self, case: Case, commit: str, anchor: str, log_ratios: Sequence[float] = (), same_as: str = "") -> Entry:
         """Return an entry with today's date."""
         rounded, today = [round(value, 6) for value in log_ratios], datetime.date.today().isoformat()
         return Entry(case.id, self.versions[case.id], commit, anchor, rounded, same_as, self.machine, today)
 
-    def carried(self, layout: Layout, commit: str, anchor: str, other: str, cases: Sequence[Case]) -> Iterator[Entry]:
+    def copied(self, layout: Layout, commit: str, anchor: str, other: str, cases: Sequence[Case]) -> Iterator[Entry]:
         """Yield entries of the tests whose files are all the same as in another commit.
 
         That commit is the anchor, or one that was compared with the anchor.
         """
-        there = {case.id: self.find(case, other, anchor) for case in cases}
-        chosen = [case for case in cases if other == anchor or there[case.id]]
-        if not chosen:
+        of_other = {case.id: self.find(case, other, anchor) for case in cases}
+        candidates = [case for case in cases if other == anchor or of_other[case.id]]
+        if not candidates:
             return
-        codes, sides = (
-            [layout.code(other), layout.code(commit)],
-            [layout.side(other, "base"), layout.side(commit, "head")],
-        )
-        same = self.source.unchanged(codes, sides, chosen, self.limit)
-        for case in chosen:
-            if same.get(case.id) != "":
+        codes = layout.code(other), layout.code(commit)
+        sides = layout.side(other, "base"), layout.side(commit, "head")
+        unchanged = self.source.unchanged(codes, sides, candidates, self.limit)
+        for case in candidates:
+            if unchanged.get(case.id) != "":
                 continue
             if other == anchor:
                 yield self.entry(case, commit, anchor, same_as=anchor)
-            elif (entry := there[case.id]) and entry.state != "missing":
+            elif (entry := of_other[case.id]) and entry.state != "missing":
                 yield replace(entry, commit=commit, same_as=entry.same_as or other)
 
-    def timed(self, layout: Layout, commit: str, anchor: str, cases: Sequence[Case]) -> Iterator[Entry]:
+    def measured(self, layout: Layout, commit: str, anchor: str, cases: Sequence[Case]) -> Iterator[Entry]:
         """Measure tests, and yield the entry of each successful one."""
         source, records = self.source, {case.id: Record() for case in cases}
         sides = layout.side(anchor, "base"), layout.side(commit, "head")
         source.check(sides, cases, self.limit)
         tolerances = {case.id: case.tolerance for case in cases}
-        how = tolerances, layout.folder, random.Random(commit)
-        pairs = Pairs(sides, source.config.rules().blocks, self.limit, *how)
-        passes = {many: [case.id for case in cases if case.all_cores is many] for many in (False, True)}
+        blocks, rng = source.config.rules().blocks, random.Random(commit)
+        pairs = Pairs(sides, blocks, self.limit, tolerances, layout.folder, rng)
+        passes = by_cores(cases)
         start, longest = time.monotonic(), 0.0
         for pair in range(self.pairs):
-            begun = time.monotonic()
-            if pair >= FEWEST and begun + longest > start + 60 * self.minutes:
+            pair_start = time.monotonic()
+            if pair >= FEWEST and pair_start + longest > start + 60 * self.minutes:
                 self.log(f"history: stopping after {pair} pairs; another would exceed {self.minutes:g} min")
                 break
-            for many, names in passes.items():
-                if names:
-                    pairs.measure(records, names, cores(many), "confirm")
-            longest = max(longest, time.monotonic() - begun)
+            for all_cores, names in passes.items():
+                pairs.measure(records, names, cores(all_cores), "confirm")
+            longest = max(longest, time.monotonic() - pair_start)
             if pair == 0:
                 self.log(f"history: {about(longest * (self.pairs - 1))} expected for the other pairs")
         for case in cases:

@@ -16,43 +16,44 @@ SHORT = 12  # characters of an abbreviated hash
 def drawn(entries: Sequence[Entry], order: Sequence[str]) -> list[dict[str, Any]]:
     """Return the series of each test and its conclusions as JSON data.
 
-    A test has ``case`` (its id), ``version``, ``root`` (the commit to which its ratios are relative), ``points``,
-    ``steps``, ``verdict`` (``slower``, ``faster`` or ``ok``, at the end) and ``end``. A point has ``commit``,
-    ``anchor`` (the commit it was compared with), ``state`` (``timed`` or ``unchanged``), ``n`` (pairs), ``ratio``,
-    ``low`` and ``high``; a step, and the end, have ``commit``, ``ratio`` (of the time from there on to the time before,
-    or to the root's), ``low``, ``high`` and ``p``. Ratios are of seconds: above 1 is slower.
+    - A test has ``case`` (its id), ``version``, ``root`` (the commit to which its ratios are relative), ``points``,
+      ``steps``, ``verdict`` (``slower``, ``faster`` or ``ok``, at the end) and ``end``.
+    - A point has ``commit``, ``anchor`` (the commit it was compared with), ``state`` (``timed`` or ``unchanged``),
+      ``n`` (pairs), ``ratio``, ``low`` and ``high``.
+    - A step has ``commit``, ``ratio`` (of the time from there on to the time before), ``low``, ``high`` and ``p``. The
+      end has the same keys; its ratio is relative to the root.
 
-    `order` lists commits, oldest first; other commits are left out.
+    Ratios are of seconds: above 1 is slower. `order` lists commits, oldest first; other commits are left out.
     """
-    return [case_of(found) for found in judged(series(entries, order))]
+    return [case_data(found) for found in judged(series(entries, order))]
 
 
-def case_of(found: Judged) -> dict[str, Any]:
+def case_data(found: Judged) -> dict[str, Any]:
     """Return one test's data, see :func:`drawn`."""
     return {
         "case": found.series.case,
         "version": found.series.version,
         "root": found.series.root,
         "points": [
-            {"commit": point.commit, "anchor": point.anchor, "state": point.state, "n": point.n, **ratio_of(point)}
+            {"commit": point.commit, "anchor": point.anchor, "state": point.state, "n": point.n, **ratio_data(point)}
             for point in found.series.points
         ],
-        "steps": [{"commit": step.commit, **ratio_of(step), "p": step.p} for step in found.steps],
+        "steps": [{"commit": step.commit, **ratio_data(step), "p": step.p} for step in found.steps],
         "verdict": found.verdict,
-        "end": {"commit": found.end.commit, **ratio_of(found.end), "p": found.end.p},
+        "end": {"commit": found.end.commit, **ratio_data(found.end), "p": found.end.p},
     }
 
 
-def ratio_of(found: Point | Step) -> dict[str, float]:
+def ratio_data(change: Point | Step) -> dict[str, float]:
     """Return a ratio and the ends of its interval."""
-    logs = {"ratio": found.log_ratio, "low": found.low, "high": found.high}
+    logs = {"ratio": change.log_ratio, "low": change.low, "high": change.high}
     return {name: round(math.exp(value), 5) for name, value in logs.items()}
 
 
-def percent(found: Mapping[str, Any]) -> str:
-    """Format a ratio as a change in per cent with its interval, as in ``+5.1 % [+4.7, +5.5]``."""
-    middle, low, high = (100 * (found[name] - 1) for name in ("ratio", "low", "high"))
-    return f"{middle:+.1f} % [{low:+.1f}, {high:+.1f}]"
+def percent(ratio: Mapping[str, Any]) -> str:
+    """Format a ratio as a change in percent with its interval, as in ``+5.1% [+4.7, +5.5]``."""
+    middle, low, high = (100 * (ratio[name] - 1) for name in ("ratio", "low", "high"))
+    return f"{middle:+.1f}% [{low:+.1f}, {high:+.1f}]"
 
 
 def markdown(cases: Sequence[Mapping[str, Any]]) -> str:
@@ -61,8 +62,8 @@ def markdown(cases: Sequence[Mapping[str, Any]]) -> str:
     lines = ["| test | change at the end | verdict | commits | steps |", "|---|---:|---|---:|---|"]
     for case in worst:
         steps = "; ".join(f"`{step['commit'][:SHORT]}` {percent(step)}" for step in case["steps"]) or "-"
-        ended = percent(case["end"])
-        lines.append(f"| `{case['case']}` | {ended} | {case['verdict']} | {len(case['points'])} | {steps} |")
+        end = percent(case["end"])
+        lines.append(f"| `{case['case']}` | {end} | {case['verdict']} | {len(case['points'])} | {steps} |")
     for case in worst:
         if case["steps"] or case["verdict"] != "ok":
             lines += ["", *commits(case)]

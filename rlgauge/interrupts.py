@@ -13,23 +13,23 @@ from types import FrameType
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class Interrupts:
-    """Signal handler that records an interrupt, and raises it only where that is safe."""
+class DeferringHandler:
+    """Signal handler that records an interrupt, and raises it only while interrupts are allowed."""
 
     def __init__(self) -> None:
-        self.came = self.waiting = False
+        self.pending = self.allowed = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Record a signal."""
-        self.came = True
-        if self.waiting:
+        self.pending = True
+        if self.allowed:
             raise KeyboardInterrupt
 
 
-OURS = Interrupts()  # a single instance, since signal handlers are global to the process
+HANDLER = DeferringHandler()  # a single instance, since signal handlers are global to the process
 
 
-def but_nohup(*numbers: signal.Signals) -> list[signal.Signals]:
+def without_nohup(*numbers: signal.Signals) -> list[signal.Signals]:
     """Return the given signals, without SIGHUP if it is ignored, as under nohup."""
     ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     return [number for number in numbers if not (ignored and number == signal.SIGHUP)]
@@ -38,8 +38,8 @@ def but_nohup(*numbers: signal.Signals) -> list[signal.Signals]:
 @contextmanager
 def by_sigterm() -> Iterator[None]:
     """Make SIGTERM, and SIGHUP from a closed terminal, interrupt like Ctrl-C, so that cleanup runs."""
-    ending = but_nohup(signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.default_int_handler) for number in ending}
+    numbers = without_nohup(signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
     try:
         yield
     finally:
@@ -48,26 +48,26 @@ def by_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def held() -> Iterator[None]:
-    """Defer interrupts, except within :func:`heard`; raise KeyboardInterrupt at the end if one is still pending."""
-    before = {number: signal.signal(number, OURS) for number in but_nohup(*SIGNALS)}
+def defer_interrupts() -> Iterator[None]:
+    """Defer interrupts, except within :func:`allow_interrupts`; raise a pending one as KeyboardInterrupt at the end."""
+    before = {number: signal.signal(number, HANDLER) for number in without_nohup(*SIGNALS)}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        came, OURS.came = OURS.came, False
-    if came:
+        pending, HANDLER.pending = HANDLER.pending, False
+    if pending:
         raise KeyboardInterrupt
 
 
 @contextmanager
-def heard() -> Iterator[None]:
-    """Allow deferred interrupts; raise KeyboardInterrupt for one that came before, too."""
-    OURS.waiting = True
+def allow_interrupts() -> Iterator[None]:
+    """Allow deferred interrupts; raise KeyboardInterrupt for one that is already pending, too."""
+    HANDLER.allowed = True
     try:
-        if OURS.came:
+        if HANDLER.pending:
             raise KeyboardInterrupt
         yield
     finally:
-        OURS.waiting = False
+        HANDLER.allowed = False

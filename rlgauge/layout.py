@@ -14,7 +14,7 @@ from .workers import Side
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
 
-TREE = "working-tree"
+WORKING_TREE = "working-tree"
 
 
 class Layout:
@@ -28,24 +28,24 @@ class Layout:
     def __init__(self, source: Benchmarks, root: Path, folder: Path, python_for: Callable[[str, Path], Path]) -> None:
         self.source, self.root, self.folder, self.python_for = source, root, folder, python_for
         self.side = functools.cache(self._side)
-        source.snapshot(root, folder / TREE)
+        source.snapshot(folder / WORKING_TREE)
 
     def code(self, commit: str | None) -> Path:
         """Return the directory with the files of a revision, given its full hash."""
-        folder = self.folder / (commit or TREE)
+        folder = self.folder / (commit or WORKING_TREE)
         if not folder.exists():
-            self.source.export(self.root, str(commit), folder)
+            self.source.export(str(commit), folder)
         return folder
 
     def _side(self, commit: str | None, name: str) -> Side:
         code = self.code(commit)
         python = self.python_for(commit[:12] if commit else name, code)
-        folder = self.folder / "sides" / name / (commit or TREE)
-        return self.source.lay_out(name, code, self.folder / TREE, folder, python)
+        folder = self.folder / "sides" / name / (commit or WORKING_TREE)
+        return self.source.lay_out(name, code, self.folder / WORKING_TREE, folder, python)
 
 
 @contextmanager
 def laid_out(source: Benchmarks, root: Path) -> Iterator[Layout]:
-    """Wait for this run's turn; provide a layout in a temporary directory."""
+    """Wait for other measurements of this clone, then provide a layout in a temporary directory."""
     with revisions.workspace(source.cache) as folder, source.environments() as python_for:
         yield Layout(source, root, folder, python_for)

@@ -13,24 +13,24 @@ CPU = Path("/proc/cpuinfo")
 VECTORS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "sve", "asimd")  # fastest first; the first two have bfloat16
 
 
-def described(*names: str) -> str:
+def cpuinfo(*names: str) -> str:
     """Return the first core's value in ``/proc/cpuinfo`` under one of the given names; empty if there is none."""
     for line in CPU.read_text().splitlines() if CPU.exists() else ():
-        name, _, said = line.partition(":")
+        name, _, value = line.partition(":")
         if name.strip() in names:
-            return said.strip()
+            return value.strip()
     return ""
 
 
 def cpu_model() -> str:
     """Return the processor's name."""
-    return described("model name") or platform.processor() or platform.machine()
+    return cpuinfo("model name") or platform.processor() or platform.machine()
 
 
 def vectors() -> str:
     """Return the fastest vector instruction set, such as ``avx2``: processors of the same name may differ in it."""
-    words = set(described("flags", "Features").split())
-    return next((name for name in VECTORS if name in words), "")
+    flags = set(cpuinfo("flags", "Features").split())
+    return next((name for name in VECTORS if name in flags), "")
 
 
 def this_machine() -> dict[str, Any]:
@@ -46,7 +46,7 @@ def called(machine: Mapping[str, Any]) -> str:
 def git_state(root: Path) -> str:
     """Return the current commit, with ``+dirty`` if the working tree differs from it."""
     try:
-        described = subprocess.run(
+        done = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--dirty=+dirty", "--exclude=*"],
             cwd=root,
             capture_output=True,
@@ -55,4 +55,4 @@ def git_state(root: Path) -> str:
         )
     except (OSError, subprocess.CalledProcessError):
         return "no git"
-    return described.stdout.strip()
+    return done.stdout.strip()

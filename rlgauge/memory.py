@@ -2,7 +2,7 @@
 
 A timing process keeps freed memory, so its times exclude what the kernel takes to clear fresh pages. Each benchmark
 gets its own pair of processes, since malloc returns less memory once a large array has been freed. The counts vary
-slightly on identical code, so only rises beyond a margin are reported, see :func:`.rule.beyond`.
+slightly on identical code, so only rises beyond a margin are reported, see :func:`.rule.exceeds_noise`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .pairs import CaseError, Pairs, cores
-from .workers import both
+from .workers import ask_both
 
 if TYPE_CHECKING:
+    from .case import Case
     from .run import Gate
-    from .source import Case
 
 
 def measure(gate: Gate, cases: Sequence[Case]) -> None:
@@ -30,13 +30,13 @@ def measure(gate: Gate, cases: Sequence[Case]) -> None:
         record = gate.records[name]
         try:
             with pairs.workers(cores(False)) as workers:
-                both(workers, "small_pages")
-                replies = both(workers, "prepare", identity=name)
-                if why := [reply["failed"] for reply in replies if "failed" in reply]:
-                    record.words = f"memory was not measured: {why[0]}"
+                ask_both(workers, "small_pages")
+                replies = ask_both(workers, "prepare", identity=name)
+                if errors := [reply["failed"] for reply in replies if "failed" in reply]:
+                    record.words = f"memory was not measured: {errors[0]}"
                     continue
-                base, head = (dict(found) for found in both(workers, "memory", identity=name))
+                base, head = (dict(reply) for reply in ask_both(workers, "memory", identity=name))
                 record.memory = base, head
-                both(workers, "close", identity=name)
+                ask_both(workers, "close", identity=name)
         except CaseError as error:
             record.words = f"memory was not measured: {error}"

@@ -11,23 +11,21 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import interleaved, interrupts
-from .answers import AnswerError, same
-from .parameters import Described, differing
+from .outputs import OutputError, same
+from .parameters import Described, mismatches
 from .rule import Record
 from .statistics import Block, error_of_median, log_ratios
-from .workers import Side, Worker, WorkerError, both
+from .workers import Side, Worker, WorkerError, ask_both
 
-NONE: Mapping[str, float] = MappingProxyType({})
-LONGEST, FEWEST_BLOCKS = 6.0, 2  # most seconds of a case's blocks in a pair, and least number of blocks
-MORE, LONGEST_MORE = 4, 0.5  # factor for noisy cases, and most seconds of their blocks unless thorough
-SURE = 0.01  # error of a pair's median below which no more blocks are measured
-COSTLY, LONGER = 10.0, 2  # seconds to prepare a costly case in every process, and factor of its blocks
-MOST_UNTIMED = 0.1  # most seconds of a turn that is mostly untimed
-LEAST_COLD = 0.015  # seconds of a call that refills the caches in a small part of its time
+PAIR_SECONDS, MIN_BLOCKS = 6.0, 2  # most seconds of a case's blocks in a pair, and least number of blocks
+NOISY_FACTOR, NOISY_SECONDS = 4, 0.5  # factor for noisy cases, and most seconds of their blocks unless thorough
+MAX_ERROR = 0.01  # error of a pair's median below which no more blocks are measured
+COSTLY_SECONDS, COSTLY_FACTOR = 10.0, 2  # to prepare a costly case in every process, and factor of its blocks
+MAX_UNTIMED_TURN = 0.1  # most seconds of a turn that is mostly untimed
+MIN_COLD_CALL = 0.015  # seconds of a call that refills the caches in a small part of its time
 
 
 class PairError(Exception):
@@ -42,15 +40,15 @@ class SamplePlan:
         calls: calls per sample.
         samples: samples per turn.
         warm: whether an uncounted warm-up call comes first.
-        most_blocks: largest number of blocks in a pair; lower for long calls.
-        more_blocks: the same for a noisy pair that is not thorough.
+        max_blocks: largest number of blocks in a pair; lower for long calls.
+        max_noisy_blocks: the same for a noisy pair that is not thorough.
     """
 
     calls: int
     samples: int
     warm: bool
-    most_blocks: int = 1 << 30
-    more_blocks: int = 1 << 30
+    max_blocks: int = 1 << 30
+    max_noisy_blocks: int = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class Cores:
     one: int | None
 
     @property
-    def least(self) -> float:
+    def min_turn(self) -> float:
         """Least duration of a side's turn, in seconds; longer on all cores, where waiting threads add noise."""
         return 0.005 if self.one is not None else 0.04
 
@@ -82,13 +80,13 @@ class Cores:
             wall: seconds of a call including its untimed parts; `call` by default.
         """
         wall = max(call, wall or 0.0)
-        calls = min(calls, max(1, math.floor(2 * self.least / call)))
-        most = max(1, math.floor(MOST_UNTIMED / (calls * wall))) if wall > 2 * call else math.inf
-        samples = int(min(most, math.ceil(self.least / (calls * call))))
-        warm = self.one is None or call < LEAST_COLD
+        calls = min(calls, max(1, math.floor(2 * self.min_turn / call)))
+        most = max(1, math.floor(MAX_UNTIMED_TURN / (calls * wall))) if wall > 2 * call else math.inf
+        samples = int(min(most, math.ceil(self.min_turn / (calls * call))))
+        warm = self.one is None or call < MIN_COLD_CALL
         block = 4 * wall * (samples * calls + warm)
-        most = max(FEWEST_BLOCKS, math.floor(LONGEST / block))
-        return SamplePlan(calls, samples, warm, most, math.floor(LONGEST_MORE / block))
+        most = max(MIN_BLOCKS, math.floor(PAIR_SECONDS / block))
+        return SamplePlan(calls, samples, warm, most, math.floor(NOISY_SECONDS / block))
 
     @property
     def threads(self) -> int:
@@ -105,12 +103,12 @@ class Cores:
         finally:
             os.sched_setaffinity(0, before)
 
-    def at_start(self, side: int) -> tuple[int, ...]:
+    def at_start(self, position: int) -> tuple[int, ...]:
         """Return the cores on which a worker starts: since both sides start at once, one each if they will be pinned.
 
-        `side` is 0 for the first worker of a pair to start, 1 for the second.
+        `position` is 0 for the first worker of a pair to start, 1 for the second.
         """
-        return self.all if self.one is None else (self.all[side % len(self.all)],)
+        return self.all if self.one is None else (self.all[position % len(self.all)],)
 
 
 def cores(all_cores: bool) -> Cores:
@@ -126,8 +124,8 @@ class Pairs:
         sides: base and head.
         blocks: blocks of each case in a pair.
         limit: timeout of one worker request, in seconds.
-        tolerances: largest relative difference between the answers of each case.
-        folder: directory for answer files.
+        tolerances: largest relative difference between the outputs of each case.
+        folder: directory for output files.
         rng: random generator for the order of cases and sides.
         known: cases that base lists; if base cannot prepare one of these, it is an error rather than new.
     """
@@ -144,15 +142,15 @@ class Pairs:
     ) -> None:
         self.sides, self.blocks, self.limit, self.known = sides, blocks, limit, known
         self.tolerances, self.folder, self.rng = tolerances, folder, rng
-        self.seen: set[str] = set()
+        self.compared: set[str] = set()  # cases whose outputs were compared
+        self.rechecked: set[str] = set()  # cases whose outputs differed once: base may also differ from itself
         self.parameters: dict[str, Described] = {}  # of each test, as described by the first process
-        self.differing: dict[str, str] = {}  # ids that differ in meaning between processes -> reason
-        self.doubted: set[str] = set()  # cases whose answers differed once: base may also differ from itself
+        self.mismatches: dict[str, str] = {}  # ids that differ in meaning between processes -> reason
         self.plans: dict[str, SamplePlan] = {}
         self.calls: dict[str, int] = {}  # calls of each side in a block of each case
-        self.preparing: dict[str, list[float]] = {}  # seconds to prepare each case, per pair
-        self.closed: dict[str, list[dict[str, Any]]] = {}  # both sides' latest replies to closing a case
-        self.starting = 0.0  # seconds to start the last pair's processes
+        self.prepare_seconds: dict[str, list[float]] = {}  # of each case, per pair
+        self.close_replies: dict[str, list[dict[str, Any]]] = {}  # both sides' latest replies to closing a case
+        self.start_seconds = 0.0  # to start the last pair's processes
 
     def measure(
         self, records: dict[str, Record], names: Iterable[str], place: Cores, phase: str, thorough: bool = False
@@ -168,11 +166,11 @@ class Pairs:
         """
         while remaining := [name for name in names if records[name].state == "timed"]:
             try:
-                found = self.measure_pair(records, remaining, place, thorough)
+                pair = self.measure_pair(records, remaining, place, thorough)
             except CaseError as error:
                 records[error.name].state, records[error.name].words = "error", str(error)
                 continue
-            for name, blocks in found.items():
+            for name, blocks in pair.items():
                 getattr(records[name], phase).append(blocks)
                 records[name].calls.append(self.calls[name])
             return
@@ -180,92 +178,92 @@ class Pairs:
     def measure_pair(
         self, records: dict[str, Record], names: Sequence[str], place: Cores, thorough: bool
     ) -> dict[str, list[Block]]:
-        """Measure one pair of fresh processes.
+        """Measure one pair of fresh processes; return the blocks of each case that can be timed.
 
         Raises CaseError if a worker died or hung in a case, and PairError if it failed between cases.
         """
-        found: dict[str, list[Block]] = {}
+        pair: dict[str, list[Block]] = {}
         start = time.monotonic()
         with self.workers(place) as workers:
-            self.starting = time.monotonic() - start
-            for group in self.drawn(names):
-                found |= self.measure_group(workers, records, group, place, thorough)
-        return found
+            self.start_seconds = time.monotonic() - start
+            for name in self.shuffled(names):
+                if blocks := self.measure_case(workers, name, records[name], place, thorough):
+                    pair[name] = blocks
+        return pair
 
-    def measure_group(
-        self, workers: Sequence[Worker], records: dict[str, Record], names: Sequence[str], place: Cores, thorough: bool
-    ) -> dict[str, list[Block]]:
-        """Prepare, measure and close some cases together; return their blocks."""
-        ready = [name for name in names if self.prepare(workers, name, records[name])]
-        both(workers, "place", core=place.one)
-        plans = {name: self.plan_of(workers, name, place) for name in ready}
+    def measure_case(
+        self, workers: Sequence[Worker], name: str, record: Record, place: Cores, thorough: bool
+    ) -> list[Block]:
+        """Prepare, measure and close a case; return its blocks, empty if it cannot be timed."""
+        if not self.prepare(workers, name, record):
+            return []
+        ask_both(workers, "place", core=place.one)
+        plan = self.sample_plan(workers, name, place)
         with place.shared():
-            blocks = self.mixed(plans, lambda name: self.block(workers, name, plans[name]), thorough)
-        for name in plans:
-            with blamed(name):
-                for worker, identity in zip(workers, self.identities(name), strict=True):
-                    worker.ask("close", identity=identity)
-                replies = self.closed[name] = [worker.reply() for worker in workers]
-            for side, reply in zip(self.sides, replies, strict=True):
-                if "failed" in reply:
-                    records[name].state, records[name].words = "error", f"{side.name}: {reply['failed']}"
-            if any("exact" in reply for reply in replies):
-                base, head = (dict(reply.get("exact", {})) for reply in replies)
-                records[name].counters = base, head
-        return {name: found for name, found in blocks.items() if records[name].state == "timed"}
+            blocks = self.measure_blocks({name: plan}, lambda _: self.block(workers, name, plan), thorough)[name]
+        with as_case_error(name):
+            for worker, identity in zip(workers, self.identities(name), strict=True):
+                worker.ask("close", identity=identity)
+            replies = self.close_replies[name] = [worker.reply() for worker in workers]
+        for side, reply in zip(self.sides, replies, strict=True):
+            if "failed" in reply:
+                record.state, record.words = "error", f"{side.name}: {reply['failed']}"
+        if any("exact" in reply for reply in replies):
+            base, head = (dict(reply.get("exact", {})) for reply in replies)
+            record.counters = base, head
+        return blocks if record.state == "timed" else []
 
     def identities(self, name: str) -> tuple[str, str]:
         """Return the id of a case on each side."""
         return name, name
 
-    def plan_of(self, workers: Sequence[Worker], name: str, place: Cores) -> SamplePlan:
-        """Return the sample plan of a case, which is based on base's timing."""
-        return self.plan(workers[0], name, place)
+    def measure_blocks(
+        self, plans: Mapping[str, SamplePlan], block: Callable[[str], Block], thorough: bool = False
+    ) -> dict[str, list[Block]]:
+        """Measure the blocks of a pair, interleaving all names of `plans` in a new random order each round.
 
-    def mixed(
-        self, plans: Mapping[Any, SamplePlan], block: Callable[[Any], Block], thorough: bool = False
-    ) -> dict[Any, list[Block]]:
-        """Measure the blocks of a pair, interleaving all cases in a new random order each round.
-
-        Noisy cases get more blocks. The criterion is the scatter of the blocks rather than their location, so that it
-        favours neither side. `block` measures one block of a case.
+        Noisy ones get more blocks. The criterion is the scatter of the blocks rather than their location, so that it
+        favours neither side. `block` measures one block of a name.
         """
-        found: dict[Any, list[Block]] = {name: [] for name in plans}
-        for number in range(LONGER * MORE * self.blocks):
+        blocks: dict[str, list[Block]] = {name: [] for name in plans}
+        for number in range(COSTLY_FACTOR * NOISY_FACTOR * self.blocks):
             waiting = [
-                name for name, plan in plans.items() if number < self.wanted_of(name, found[name], plan, thorough)
+                name for name, plan in plans.items() if number < self.block_count(name, blocks[name], plan, thorough)
             ]
             if not waiting:
                 break
             for name in self.rng.sample(waiting, len(waiting)):
-                found[name].append(block(name))
-        return found
+                blocks[name].append(block(name))
+        return blocks
 
     def costly(self, name: str) -> bool:
         """Return whether every process takes long to prepare a case, for example because it compiles."""
-        spent = self.preparing.get(name, [])
-        return len(spent) >= 2 and min(spent) >= COSTLY
+        seconds = self.prepare_seconds.get(name, [])
+        return len(seconds) >= 2 and min(seconds) >= COSTLY_SECONDS
 
-    def wanted_of(self, name: str, found: Sequence[Block], plan: SamplePlan, thorough: bool) -> int:
-        """Return the number of blocks a case should get in a pair; costly cases get more, as they have fewer pairs."""
-        wanted = self.wanted(found, plan, thorough)
-        return min(LONGER * wanted, plan.most_blocks) if self.costly(name) else wanted
+    def block_count(self, name: str, blocks: Sequence[Block], plan: SamplePlan, thorough: bool) -> int:
+        """Return the number of blocks a case should get in a pair, given its blocks so far.
 
-    def wanted(self, found: Sequence[Block], plan: SamplePlan, thorough: bool) -> int:
-        """Return the number of blocks a case should get in a pair, given its blocks so far."""
-        least = min(self.blocks, plan.most_blocks)
-        most = min(MORE * self.blocks, plan.most_blocks if thorough else plan.more_blocks)
-        return least if sure(found) else max(least, most)
+        Costly cases get more, as they have fewer pairs.
+        """
+        count = self.usual_block_count(blocks, plan, thorough)
+        return min(COSTLY_FACTOR * count, plan.max_blocks) if self.costly(name) else count
 
-    def quick(self, blocks: Sequence[Block], plan: SamplePlan) -> Sequence[Block]:
+    def usual_block_count(self, blocks: Sequence[Block], plan: SamplePlan, thorough: bool) -> int:
+        """Return the number of blocks a case that is not costly should get in a pair, given its blocks so far."""
+        least = min(self.blocks, plan.max_blocks)
+        most = min(NOISY_FACTOR * self.blocks, plan.max_blocks if thorough else plan.max_noisy_blocks)
+        return least if is_precise(blocks) else max(least, most)
+
+    def quick_blocks(self, blocks: Sequence[Block], plan: SamplePlan) -> Sequence[Block]:
         """Return the part of a thorough pair's blocks that a pair that is not thorough would have measured."""
         number = 0
-        while number < min(len(blocks), self.wanted(blocks[:number], plan, False)):
+        while number < min(len(blocks), self.usual_block_count(blocks[:number], plan, False)):
             number += 1
         return blocks[:number]
 
-    def drawn(self, names: Sequence[str]) -> list[list[str]]:
-        """Return a random order of the cases, each as a group of its own: by file, then by test within the file.
+    def shuffled(self, names: Iterable[str]) -> list[str]:
+        """Return the cases in a random order of their files, and of the tests in each file.
 
         Fixtures that the tests of a file share are then set up once.
         """
@@ -273,7 +271,7 @@ class Pairs:
         for name in names:
             files.setdefault(name.partition("::")[0], []).append(name)
         order = self.rng.sample(sorted(files), len(files))
-        return [[name] for file in order for name in self.rng.sample(files[file], len(files[file]))]
+        return [name for file in order for name in self.rng.sample(files[file], len(files[file]))]
 
     @contextmanager
     def workers(self, place: Cores) -> Iterator[list[Worker]]:
@@ -282,134 +280,156 @@ class Pairs:
         seed = {"PYTHONHASHSEED": str(random.SystemRandom().randrange(1 << 32))}  # same order of sets on both sides
         sides = [replace(side, variables={**seed, **side.variables}) for side in self.sides]
         with ExitStack() as stack:
-            stack.enter_context(interrupts.held())
+            stack.enter_context(interrupts.defer_interrupts())
             started = {
-                side: stack.enter_context(Worker(sides[side], place.at_start(number), place.threads, self.limit))
-                for number, side in enumerate(order)
+                side: stack.enter_context(Worker(sides[side], place.at_start(position), place.threads, self.limit))
+                for position, side in enumerate(order)
             }
             workers = [started[0], started[1]]
             try:
-                for found in both(workers, "hello"):
-                    self.differing |= differing(self.parameters, found.get("parameters", {}))
+                for reply in ask_both(workers, "hello"):
+                    self.mismatches |= mismatches(self.parameters, reply.get("parameters", {}))
                 yield workers
                 for worker in workers:  # both shut down at once
-                    worker.finish()
+                    worker.close_stdin()
             except WorkerError as error:
                 raise PairError(str(error)) from error
 
     def prepare(self, workers: Sequence[Worker], name: str, record: Record) -> bool:
-        """Prepare a case on both sides and return whether it can be timed; the first time, compare answers and counts.
+        """Prepare a case on both sides and return whether it can be timed; the first time, compare the outputs.
 
         The record is updated in place.
         """
-        if name in self.differing:
-            record.state, record.words = "error", self.differing[name]
+        if name in self.mismatches:
+            record.state, record.words = "error", self.mismatches[name]
             return False
-        first, doubted, start = name not in self.seen, name in self.doubted, time.monotonic()
-        files = self.folder / "base.answer", self.folder / "head.answer"
-        with blamed(name):
+        first, recheck, start = name not in self.compared, name in self.rechecked, time.monotonic()
+        files = self.folder / "base.output", self.folder / "head.output"
+        with as_case_error(name):
             for worker, file in zip(workers, files, strict=True):
-                worker.ask("prepare", identity=name, answer=str(file) if first or doubted else None, counted=first)
+                worker.ask("prepare", identity=name, output=str(file) if first or recheck else None, exact=first)
             base, head = (worker.reply() for worker in workers)
-        self.preparing.setdefault(name, []).append(time.monotonic() - start)
-        if state := self.unlike(name, base, head):
+        self.prepare_seconds.setdefault(name, []).append(time.monotonic() - start)
+        if state := self.untimed_state(name, base, head):
             record.state, record.words = state
             return False
         if first:
-            self.seen.add(name)
+            self.compared.add(name)
             record.answer_changed = not self.same(name, *files)
-            record.counters = base["counters"], head["counters"]
             if record.answer_changed:
-                self.doubted.add(name)
-                files[0].replace(self.kept_answer(name))
-        elif doubted:  # if base differs from itself, its answer cannot be compared with head's
-            self.doubted.remove(name)
-            record.answer_changed = self.same(name, self.kept_answer(name), files[0])
+                self.rechecked.add(name)
+                files[0].replace(self.first_output(name))
+        elif recheck:  # if base differs from itself, its output cannot be compared with head's
+            self.rechecked.remove(name)
+            record.answer_changed = self.same(name, self.first_output(name), files[0])
         return True
 
     def same(self, name: str, first: Path, second: Path) -> bool:
-        """Return whether two answer files of a case hold the same answer."""
+        """Return whether two output files of a case hold the same output."""
         if math.isinf(self.tolerances[name]):
             return True
         try:
             return same(first, second, self.tolerances[name])
-        except AnswerError as error:
+        except OutputError as error:
             raise CaseError(name, str(error)) from error
 
-    def unlike(self, name: str, base: dict[str, Any], head: dict[str, Any]) -> tuple[Any, str] | None:
+    def untimed_state(self, name: str, base: dict[str, Any], head: dict[str, Any]) -> tuple[Any, str] | None:
         """Return the state of a case that cannot be timed on both sides and the reason, or None if it can.
 
         `base` and `head` are the workers' replies to ``prepare``.
         """
-        why = [reply.get("absent") or reply.get("failed") or reply.get("skipped") for reply in (base, head)]
-        told = [f"{'skipped: ' if 'skipped' in reply else ''}{words}" for reply, words in zip((base, head), why)]
-        if why[1] is None and why[0] is None:
-            alike = base.get("info", {}).get("inputs") == head.get("info", {}).get("inputs")
-            return None if alike else ("error", "its inputs differ between base and head: make them equal")
+        base_reason, head_reason = reason(base), reason(head)
+        if base_reason is None and head_reason is None:
+            equal = base.get("info", {}).get("inputs") == head.get("info", {}).get("inputs")
+            return None if equal else ("error", "its inputs differ between base and head: make them equal")
         if "skipped" in base and "skipped" in head:
-            return "skipped", why[1] or ""
-        if why[1] is not None:
-            return "error", f"{self.sides[1].name}: {told[1]}"
-        lost = name in self.known
-        if "absent" in base:
-            return (
-                "error" if lost else "new"
-            ), f"base: {told[0]}{', although base lists this benchmark' if lost else ''}"
-        return ("error" if lost else "new"), f"{self.sides[0].name}: {told[0]}"
+            return "skipped", str(head["skipped"])
+        if head_reason is not None:
+            return "error", f"{self.sides[1].name}: {head_reason}"
+        listed = name in self.known
+        hint = ", although base lists this benchmark" if listed and "absent" in base else ""
+        return "error" if listed else "new", f"{self.sides[0].name}: {base_reason}{hint}"
 
-    def kept_answer(self, name: str) -> Path:
-        """Return the file that keeps base's answer from the first pair."""
-        return self.folder / f"{hashlib.sha256(name.encode()).hexdigest()}.answer"
+    def first_output(self, name: str) -> Path:
+        """Return the file that keeps base's output from the first pair."""
+        return self.folder / f"{hashlib.sha256(name.encode()).hexdigest()}.output"
 
-    def plan(self, base: Worker, name: str, place: Cores) -> SamplePlan:
+    def sample_plan(self, workers: Sequence[Worker], name: str, place: Cores) -> SamplePlan:
         """Return the sample plan of a case, from base's timing in the first pair."""
         if name not in self.plans:
-            with blamed(name):
-                base.ask("measure", identity=name)
-                found = answered(base, name)
-            plan = place.plan(max(float(found["call"]), 1e-9), found["calls"], float(found["wall"]))
-            self.plans[name] = plan
-            self.calls[name] = 2 * plan.samples * plan.calls * int(found.get("iterations", 1))  # a side has two turns
+            timing = time_call(workers[0], name, name)
+            plan = self.plans[name] = place.plan(timing.call, timing.calls, timing.wall)
+            self.calls[name] = 2 * plan.samples * plan.calls * timing.iterations  # a side has two turns
         return self.plans[name]
 
-    def block(self, workers: Sequence[Worker], name: str, plan: SamplePlan, dose: Mapping[str, float] = NONE) -> Block:
+    def block(self, workers: Sequence[Worker], name: str, plan: SamplePlan, injected_slowdown: float = 0.0) -> Block:
         """Return the seconds of base and head for turns in the order A B B A or B A A B.
 
-        `dose` slows head artificially: ``{"spin": seconds}``.
+        `injected_slowdown` is the number of seconds by which each turn of head is slowed artificially.
         """
 
         def sample(side: int, changed: bool) -> float:
-            asked = {"calls": plan.calls, "samples": plan.samples, "warm": plan.warm and changed}
-            workers[side].ask("sample", identity=name, **asked, **(dose if side else NONE))
-            return float(answered(workers[side], name)["seconds"])
+            how = {"calls": plan.calls, "samples": plan.samples, "warm": plan.warm and changed}
+            workers[side].ask("sample", identity=name, **how, injected_slowdown=injected_slowdown if side else 0.0)
+            return float(checked_reply(workers[side], name)["seconds"])
 
-        with blamed(name):
+        with as_case_error(name):
             return interleaved.block(int(self.rng.random() < 0.5), sample)
 
 
-def sure(blocks: Sequence[Block]) -> bool:
+def is_precise(blocks: Sequence[Block]) -> bool:
     """Return whether more blocks would hardly change the log-ratio of a pair."""
-    return error_of_median(log_ratios(blocks)) <= SURE
+    return error_of_median(log_ratios(blocks)) <= MAX_ERROR
 
 
 class CaseError(Exception):
     """A worker died or hung while it ran this case; the message says how in one line."""
 
-    def __init__(self, name: str, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
         self.name = name
 
 
-def answered(worker: Worker, name: str) -> dict[str, Any]:
+def reason(reply: Mapping[str, Any]) -> str | None:
+    """Return why a worker could not prepare a case, from its reply, or None if it could."""
+    return f"skipped: {reply['skipped']}" if "skipped" in reply else reply.get("absent") or reply.get("failed")
+
+
+class CallTiming(NamedTuple):
+    """First timing of a case, from which its sample plan follows.
+
+    Attributes:
+        call: timed seconds of a call.
+        calls: calls of a sample that is long enough.
+        wall: seconds of a call including its untimed parts.
+        iterations: number of times that a call runs the function.
+    """
+
+    call: float
+    calls: int
+    wall: float
+    iterations: int
+
+
+def time_call(worker: Worker, identity: str, name: str) -> CallTiming:
+    """Have a worker time a prepared test of a case."""
+    with as_case_error(name):
+        worker.ask("measure", identity=identity)
+        reply = checked_reply(worker, name)
+    call = max(float(reply["call"]), 1e-9)
+    return CallTiming(call, int(reply["calls"]), float(reply["wall"]), int(reply.get("iterations", 1)))
+
+
+def checked_reply(worker: Worker, name: str) -> dict[str, Any]:
     """Return a worker's reply to a timing request; raise CaseError if the case failed."""
     reply = worker.reply()
-    if why := reply.get("failed") or reply.get("skipped"):
-        raise CaseError(name, f"{worker.side.name}: {why}")
+    if error := reply.get("failed") or reply.get("skipped"):
+        raise CaseError(name, f"{worker.side.name}: {error}")
     return reply
 
 
 @contextmanager
-def blamed(name: str) -> Iterator[None]:
+def as_case_error(name: str) -> Iterator[None]:
     """Convert the death of a worker into an error of the case it was running."""
     try:
         yield

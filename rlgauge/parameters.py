@@ -15,13 +15,13 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 PLAIN = (type(None), type(Ellipsis), bool, int, float, complex, str, bytes)
-DEEPEST, MOST_ITEMS, MOST_PARTS = 6, 1000, 20_000  # nesting levels, items of one container, parts of one parameter
-LONGEST, SHOWN = 200, 60  # characters of a description, and of its part shown in error messages
+MAX_DEPTH, MAX_ITEMS, MAX_PARTS = 6, 1000, 20_000  # nesting levels, items of one container, parts of one parameter
+MAX_LENGTH, SHOWN = 200, 60  # characters of a description, and of its part shown in error messages
 
 Described = Mapping[str, Sequence[Any]]  # parameter name -> its description, and whether it is plain data
 
 
-class Description:
+class Describer:
     """Describes a value without its address, its hash or its own ``repr``, and without running its code.
 
     Args:
@@ -35,83 +35,83 @@ class Description:
     def __init__(self, hidden: Sequence[str] = ()) -> None:
         self.hidden, self.plain, self.parts = hidden, True, 0
 
-    def of(self, value: Any, depth: int = 0) -> str:
+    def describe(self, value: Any, depth: int = 0) -> str:
         """Return the description of a value, or of a part of it at this depth."""
         kind, self.parts = type(value), self.parts + 1
-        if self.parts > MOST_PARTS:
+        if self.parts > MAX_PARTS:
             raise ValueError("too large to describe")
-        if depth > DEEPEST:
+        if depth > MAX_DEPTH:
             return "..."
         if kind in PLAIN:
             return self.without_hidden(repr(value))
         if issubclass(kind, enum.Enum):
             return f"{kind.__qualname__}.{value.name}"
         if kind in (list, tuple):
-            inside = self.each(value[:MOST_ITEMS], depth) + f", {len(value)} items" * (len(value) > MOST_ITEMS)
-            return f"[{inside}]" if kind is list else f"({inside})"
+            items = self.joined(value[:MAX_ITEMS], depth) + f", {len(value)} items" * (len(value) > MAX_ITEMS)
+            return f"[{items}]" if kind is list else f"({items})"
         if kind in (set, frozenset):
-            return f"{{{', '.join(sorted(self.of(each, depth + 1) for each in value))}}}"
+            return f"{{{', '.join(sorted(self.describe(item, depth + 1) for item in value))}}}"
         if kind is dict:
-            return self.of_items(value, depth)
+            return self.describe_dict(value, depth)
         self.plain = False
-        return self.of_object(value, kind, depth)
+        return self.describe_object(value, kind, depth)
 
-    def of_object(self, value: Any, kind: type, depth: int) -> str:
+    def describe_object(self, value: Any, kind: type, depth: int) -> str:
         """Describe a value that is not plain data by its type and contents."""
         if issubclass(kind, type | types.ModuleType):
             return f"{kind.__name__} {getattr(value, '__qualname__', value.__name__)}"
         if kind is types.FunctionType:
-            held = [cell.cell_contents for cell in value.__closure__ or () if filled(cell)]
-            held += [value.__defaults__, value.__kwdefaults__]
-            return f"{value.__qualname__} {of_code(value.__code__)} {self.each(held, depth)}"
+            variables = [cell.cell_contents for cell in value.__closure__ or () if has_value(cell)]
+            variables += [value.__defaults__, value.__kwdefaults__]
+            return f"{value.__qualname__} {hash_of_code(value.__code__)} {self.joined(variables, depth)}"
         if kind is types.MethodType:
-            return f"{self.of(value.__func__, depth + 1)} of {self.of(value.__self__, depth + 1)}"
+            return f"{self.describe(value.__func__, depth + 1)} of {self.describe(value.__self__, depth + 1)}"
         if kind is types.BuiltinFunctionType:
             return f"{kind.__name__} {value.__qualname__}"
         if issubclass(kind, functools.partial):
-            return f"partial({self.each([value.func, value.args, value.keywords], depth)})"
+            return f"partial({self.joined([value.func, value.args, value.keywords], depth)})"
         if (numpy := sys.modules.get("numpy")) and issubclass(kind, numpy.ndarray | numpy.generic):
             array = numpy.asarray(value)
-            data = b"" if array.dtype.hasobject else array.flat[:MOST_ITEMS].tobytes()
+            data = b"" if array.dtype.hasobject else array.flat[:MAX_ITEMS].tobytes()
             return f"{kind.__name__} {array.dtype} {array.shape} {short_hash(data)}"
         if kind.__module__.partition(".")[0] in sys.stdlib_module_names:
             return f"{kind.__qualname__} {self.without_hidden(without_address(value))}"
         if issubclass(kind, tuple):  # a named tuple
-            return f"{kind.__qualname__}({self.each(value, depth)})"
-        return kind.__qualname__ + self.of_items(state(value, kind), depth)
+            return f"{kind.__qualname__}({self.joined(value, depth)})"
+        return kind.__qualname__ + self.describe_dict(attributes(value, kind), depth)
 
-    def each(self, values: Iterable[Any], depth: int) -> str:
+    def joined(self, values: Iterable[Any], depth: int) -> str:
         """Join the descriptions of the parts of a value at this depth."""
-        return ", ".join(self.of(value, depth + 1) for value in values)
+        return ", ".join(self.describe(value, depth + 1) for value in values)
 
-    def of_items(self, items: Mapping[Any, Any], depth: int) -> str:
+    def describe_dict(self, items: Mapping[Any, Any], depth: int) -> str:
         """Describe a dict independently of its order."""
-        pairs = (f"{self.of(key, depth + 1)}: {self.of(value, depth + 1)}" for key, value in items.items())
+        pairs = (f"{self.describe(key, depth + 1)}: {self.describe(value, depth + 1)}" for key, value in items.items())
         return f"{{{', '.join(sorted(pairs))}}}"
 
     def without_hidden(self, text: str) -> str:
         """Replace the texts that differ between the sides."""
-        for words in self.hidden:
-            text = text.replace(words, "...")
+        for part in self.hidden:
+            text = text.replace(part, "...")
         return text
 
 
-def described(params: Mapping[str, Any], hidden: Sequence[str] = ()) -> dict[str, tuple[str, bool]]:
+def describe_parameters(params: Mapping[str, Any], hidden: Sequence[str] = ()) -> dict[str, tuple[str, bool]]:
     """Return, for each parameter of a test, its description and whether it is plain data."""
-    found = {}
+    descriptions = {}
     for name, value in params.items():
-        made = Description(hidden)
+        describer = Describer(hidden)
         try:
-            text = made.of(value)
+            text = describer.describe(value)
         except Exception:  # the repr of a user object may raise anything; such a value is not compared
             continue
-        if len(text) > LONGEST:
+        if len(text) > MAX_LENGTH:
             text = f"{text[:SHOWN]}... {short_hash(text.encode(errors='replace'))}"
-        found[name] = text, made.plain
-    return found
+        descriptions[name] = text, describer.plain
+    return descriptions
 
 
-def differing(known: MutableMapping[str, Described], found: Mapping[str, Described]) -> dict[str, str]:
+def mismatches(known: MutableMapping[str, Described], found: Mapping[str, Described]) -> dict[str, str]:
     """Return the reason for each id whose meaning differs from before; add unknown ids to `known`.
 
     Plain data must be equal. Descriptions of other objects are too vague for that: they count only if a value has moved
@@ -125,7 +125,7 @@ def differing(known: MutableMapping[str, Described], found: Mapping[str, Describ
     for identity, params in known.items():
         for name, (text, _) in params.items():
             values.setdefault((function_of(identity), name), {})[identity] = text
-    why: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for identity, params in found.items():
         before = known.setdefault(identity, params)
         for name, (now, plain) in params.items():
@@ -133,15 +133,15 @@ def differing(known: MutableMapping[str, Described], found: Mapping[str, Describ
             if was == now:
                 continue
             same_test = values[function_of(identity), name]
-            words = (
+            reason = (
                 f"parameter {name} of {identity} differs between processes: {was[:SHOWN]} and {now[:SHOWN]}; sort the "
                 "values of parametrize, or name them with ids=..."
             )
             if now in same_test.values():  # their order is arbitrary
-                why |= dict.fromkeys(same_test, words)
+                reasons |= dict.fromkeys(same_test, reason)
             elif plain and was_plain:
-                why[identity] = words
-    return why
+                reasons[identity] = reason
+    return reasons
 
 
 def function_of(identity: str) -> str:
@@ -149,7 +149,7 @@ def function_of(identity: str) -> str:
     return identity.partition("[")[0]
 
 
-def state(value: Any, kind: type) -> dict[str, Any]:
+def attributes(value: Any, kind: type) -> dict[str, Any]:
     """Return an object's attributes without running its code, as ``getattr`` might."""
     slots = {
         name: member
@@ -175,13 +175,16 @@ def without_address(value: Any) -> str:
     return "" if " at 0x" in text else text
 
 
-def of_code(code: types.CodeType) -> str:
+def hash_of_code(code: types.CodeType) -> str:
     """Return a hash of a function's instructions, names and constants, independent of its location."""
-    consts = [of_code(each) if isinstance(each, types.CodeType) else Description().of(each) for each in code.co_consts]
-    return short_hash(repr((code.co_code, code.co_names, consts)).encode(errors="replace"))
+    constants = [
+        hash_of_code(constant) if isinstance(constant, types.CodeType) else Describer().describe(constant)
+        for constant in code.co_consts
+    ]
+    return short_hash(repr((code.co_code, code.co_names, constants)).encode(errors="replace"))
 
 
-def filled(cell: types.CellType) -> bool:
+def has_value(cell: types.CellType) -> bool:
     """Return whether a closure variable has a value yet."""
     try:
         _ = cell.cell_contents

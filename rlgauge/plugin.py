@@ -22,22 +22,14 @@ if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
     from .run import Gate
 
-VOID = 2
+INVALID = 2  # exit code
 INTERRUPTED = "interrupted: no verdict"
 MARK = "rlgauge(cores, tolerance, outputs): cores to time a test on, and how to compare its outputs with base's"
-ROOM = 1 << 20  # bytes reserved for a file before anything is timed
-ALONE = (
-    "--gate-anchor",
-    "--gate-benchmarks",
-    "--gate-own-benchmarks",
-    "--gate-renamed",
-    "--gate-build",
-    "--gate-shard",
-    "--gate-allow",
-    "--gate-strict",
-    "--gate-resume",
-    "--gate-memory",
-)
+RESERVED = 1 << 20  # bytes reserved for a file before anything is timed
+NEED_AGAINST = (
+    "--gate-anchor", "--gate-benchmarks", "--gate-own-benchmarks", "--gate-renamed", "--gate-build", "--gate-shard",
+    "--gate-allow", "--gate-strict", "--gate-resume", "--gate-memory",
+)  # fmt: skip
 OVERRIDDEN = {  # options of pytest, pytest-benchmark and pytest-timeout, with their values in the gate's own run
     "benchmark_only": False, "benchmark_skip": False, "benchmark_json": None, "benchmark_save": None,
     "benchmark_autosave": None, "benchmark_compare": None, "benchmark_compare_fail": None, "benchmark_histogram": None,
@@ -68,7 +60,7 @@ class Run:
     json: Path
     gates: list[Gate] = field(default_factory=list)
     allowed: list[tuple[str, str]] = field(default_factory=list)
-    write: Mapping[str, Callable[[bytes], None]] = field(default_factory=dict)
+    write: dict[str, Callable[[bytes], None]] = field(default_factory=dict)
     done: tuple[Artifact, Outcome] | None = None
     failed: str = ""
 
@@ -76,7 +68,7 @@ class Run:
 RUN = pytest.StashKey[Run]()
 
 
-def rule_of(text: str) -> dict[str, str]:
+def parse_rule(text: str) -> dict[str, str]:
     """Parse ``name=value,name=value``; raise ArgumentTypeError for any other text."""
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name and equals and value for name, equals, value in pairs):
@@ -84,7 +76,7 @@ def rule_of(text: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def shard_of(text: str) -> tuple[int, int]:
+def parse_shard(text: str) -> tuple[int, int]:
     """Parse ``2/4``, the second of four shards; raise ArgumentTypeError for any other text."""
     number, slash, count = text.partition("/")
     if not (slash and number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
@@ -138,7 +130,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="let matching tests be slower or gone; * and ? are wildcards, and an error needs its exact id",
     )
     group.addoption(
-        "--gate-strict", action="store_true", help="also fail tests that are inconclusive or whose answer changed"
+        "--gate-strict", action="store_true", help="also fail tests that are inconclusive or whose output changed"
     )
     group.addoption(
         "--gate-rule",
@@ -155,7 +147,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--gate-seed", type=int, default=0, help="seed for the order of benchmarks and sides (default: 0)")
 
 
-def outputs_of(config: pytest.Config) -> dict[str, Path]:
+def output_paths(config: pytest.Config) -> dict[str, Path]:
     """Return the path of each file that the run writes, by option."""
     given = {option: config.getoption(name, None) for option, name in OUTPUTS.items()}
     given["--gate-json"] = config.stash[RUN].json
@@ -163,7 +155,7 @@ def outputs_of(config: pytest.Config) -> dict[str, Path]:
 
 
 @contextmanager
-def in_one_line() -> Iterator[None]:
+def exit_on_error() -> Iterator[None]:
     """Exit pytest with one line and code 2 on an interrupt and on errors of the gate and of the file system."""
     from .files import Unwritable
     from .rule import GateError
@@ -171,9 +163,9 @@ def in_one_line() -> Iterator[None]:
     try:
         yield
     except (GateError, Unwritable, OSError) as error:
-        pytest.exit(str(error), returncode=VOID)
+        pytest.exit(str(error), returncode=INVALID)
     except KeyboardInterrupt:
-        pytest.exit(INTERRUPTED, returncode=VOID)
+        pytest.exit(INTERRUPTED, returncode=INVALID)
 
 
 @contextmanager
@@ -213,13 +205,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARK)
     revision = config.getoption("gate_against")
     if revision is None:
-        for option in ALONE:
+        for option in NEED_AGAINST:
             if config.getoption(option.strip("-").replace("-", "_")):
-                pytest.exit(f"{option}: add --gate-against REV, without which it has no effect", returncode=VOID)
+                pytest.exit(f"{option}: add --gate-against REV, without which it has no effect", returncode=INVALID)
         return
     if sys.platform != "linux":
-        pytest.exit(f"--gate-against: run it on Linux; it does not support {sys.platform}", returncode=VOID)
-    from .allowed import allowances
+        pytest.exit(f"--gate-against: run it on Linux; it does not support {sys.platform}", returncode=INVALID)
+    from .allowed import parse_allowed
     from .benchmarks.source import Benchmarks
     from .config import read, settings_folder
     from .files import reserved
@@ -230,10 +222,10 @@ def pytest_configure(config: pytest.Config) -> None:
     stack = ExitStack()
     config.add_cleanup(stack.close)
     stack.enter_context(by_sigterm())
-    with in_one_line():
-        for option, name in (("--gate-against", revision), ("--gate-anchor", config.getoption("gate_anchor"))):
-            if name is not None and not name.strip():
-                raise GateError(f"{option} {name!r}: give a revision, for example {option}=main")
+    with exit_on_error():
+        for option, value in (("--gate-against", revision), ("--gate-anchor", config.getoption("gate_anchor"))):
+            if value is not None and not value.strip():
+                raise GateError(f"{option} {value!r}: give a revision, for example {option}=main")
         if config.getoption("numprocesses", None) or (
             config.getoption("tx", None) and config.getoption("dist", "no") != "no"
         ):
@@ -241,36 +233,37 @@ def pytest_configure(config: pytest.Config) -> None:
         check_root(config.rootpath, config.invocation_params.dir)
         settings = read(settings_folder(config.rootpath))
         with naming_option("--gate-rule"):
-            rule = settings.rules(rule_of(config.getoption("gate_rule")) if config.getoption("gate_rule") else {})
+            rule = settings.rules(parse_rule(text) if (text := config.getoption("gate_rule")) else {})
         with naming_option("--gate-shard"):
-            shard = shard_of(config.getoption("gate_shard")) if config.getoption("gate_shard") else None
-        allowances(config.getoption("gate_allow"))  # validate early, before the collection
+            shard = parse_shard(text) if (text := config.getoption("gate_shard")) else None
+        parse_allowed(config.getoption("gate_allow"))  # validate early, before the collection
         source = Benchmarks(config.rootpath, settings, config)
         run = Run(source, stack, rule, shard, config.getoption("gate_json") or source.artifact)
         config.stash[RUN] = run
-        run.write = {k: stack.enter_context(reserved(path, ROOM, k)) for k, path in outputs_of(config).items()}
+        for option, path in output_paths(config).items():
+            run.write[option] = stack.enter_context(reserved(path, RESERVED, option))
         stack.enter_context(source.ready())
 
 
 def open_gates(config: pytest.Config) -> None:
     """Lay out the sides after the cases have been collected."""
-    from .allowed import allowances, check_allowed
+    from .allowed import check_allowed, parse_allowed
     from .layout import laid_out
     from .revisions import resolve
-    from .run import compared
+    from .run import open_gate
 
     run = config.stash[RUN]
-    asked = [config.getoption(name) for name in ("gate_against", "gate_anchor")]
-    commits = [resolve(config.rootpath, revision) for revision in asked if revision is not None]
+    revisions = [config.getoption(name) for name in ("gate_against", "gate_anchor")]
+    commits = [resolve(config.rootpath, revision) for revision in revisions if revision is not None]
     layout = run.stack.enter_context(laid_out(run.source, config.rootpath))
     seed, limit = config.getoption("gate_seed"), config.getoption("gate_limit")
-    run.gates = [compared(layout, commit, run.rule, seed, limit, run.shard) for commit in commits]
+    run.gates = [open_gate(layout, commit, run.rule, seed, limit, run.shard) for commit in commits]
     names = [name for gate in run.gates for name in gate.names]
-    run.allowed = allowances(config.getoption("gate_allow"), names)
+    run.allowed = parse_allowed(config.getoption("gate_allow"), names)
     check_allowed(run.allowed, names)
 
 
-def names_of(run: Run) -> list[str]:
+def case_names(run: Run) -> list[str]:
     """Return the names of the selected cases and of those that are gone."""
     return list(dict.fromkeys(name for gate in run.gates for name in gate.records))
 
@@ -283,17 +276,12 @@ def pytest_collection_modifyitems(
     run = config.stash.get(RUN, None)
     yield
     if run and not session.testsfailed:
-        with in_one_line():
-            run.source.collected(items)
+        with exit_on_error():
+            run.source.select_items(items)
             open_gates(config)
-            if not names_of(run):  # there are fewer cases than shards
-                run.done = conclude(config, run)
-        items[:] = verdicts(session, run)
-
-
-def verdicts(session: pytest.Session, run: Run) -> list[pytest.Item]:
-    """Return one test per case."""
-    return [Verdict.from_parent(session, name=name, nodeid=name) for name in names_of(run)]
+            if not case_names(run):  # there are fewer cases than shards
+                run.done = measure_and_decide(config, run)
+        items[:] = [Verdict.from_parent(session, name=name, nodeid=name) for name in case_names(run)]
 
 
 class NotPassed(Exception):
@@ -309,7 +297,7 @@ class Verdict(pytest.Item):
         from .rule import Finding
 
         run = self.config.stash[RUN]
-        outcome = measured(self.session, run)
+        outcome = outcome_of(self.session, run)
         here = outcome if self.name in outcome.findings or not outcome.anchor else outcome.anchor
         finding = here.findings[self.name]
         defaults = vars(Finding("ok"))
@@ -322,8 +310,8 @@ class Verdict(pytest.Item):
             pytest.skip("; ".join(finding.notes))
         if finding.verdict == "error" and self.name in here.excused and not here.wrong:
             pytest.skip(report.line(self.name, finding, here.excused[self.name]))
-        if words := report.failure(self.name, outcome):
-            raise NotPassed(words)
+        if message := report.failure(self.name, outcome):
+            raise NotPassed(message)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Return a failure as one line, without a traceback."""
@@ -334,7 +322,7 @@ class Verdict(pytest.Item):
         return self.session.path, None, self.name
 
 
-def measured(session: pytest.Session, run: Run) -> Outcome:
+def outcome_of(session: pytest.Session, run: Run) -> Outcome:
     """Return the outcome; the first call measures all cases and writes the output files."""
     from .files import Unwritable
     from .rule import GateError
@@ -344,7 +332,7 @@ def measured(session: pytest.Session, run: Run) -> Outcome:
             raise NotPassed(run.failed)
         faulthandler.cancel_dump_traceback_later()  # the first verdict waits for all measurements
         try:
-            run.done = conclude(session.config, run)
+            run.done = measure_and_decide(session.config, run)
         except Exception as error:
             run.failed = str(error) or type(error).__name__
             session.shouldstop = "no verdict"
@@ -354,40 +342,40 @@ def measured(session: pytest.Session, run: Run) -> Outcome:
     return run.done[1]
 
 
-def conclude(config: pytest.Config, run: Run) -> tuple[Artifact, Outcome]:
+def measure_and_decide(config: pytest.Config, run: Run) -> tuple[Artifact, Outcome]:
     """Measure, decide, and write the output files.
 
     After an interrupt, the measurements so far are written, and pytest exits with code 2. The verdicts are printed if a
     file cannot be written.
     """
-    from .interrupts import held
+    from .interrupts import defer_interrupts
 
     log, artifacts = logger(config), []
     strict = config.getoption("gate_strict")
     if config.getoption("gate_resume"):
-        go_on(run, outputs_of(config)["--gate-json"], log)
+        resume_pairs(run, output_paths(config)["--gate-json"], log)
     try:
         for gate in run.gates:
             gate.log, gate.counts_memory = log, config.getoption("gate_memory")
             artifacts.append(gate.run())
     except KeyboardInterrupt:
         message = INTERRUPTED
-        with suppress(KeyboardInterrupt), held():
-            artifact = whole([*artifacts, run.gates[len(artifacts)].artifact(complete=False)], run.allowed, strict)
+        with suppress(KeyboardInterrupt), defer_interrupts():
+            artifact = combine([*artifacts, run.gates[len(artifacts)].artifact(complete=False)], run.allowed, strict)
             if any(record.screen for record in artifact.records.values()):  # otherwise keep the file of an earlier run
                 run.write["--gate-json"](artifact.to_json().encode())
                 message += "; to resume, repeat the command with --gate-resume"
-        pytest.exit(message, returncode=VOID)
-    artifact = whole(artifacts, run.allowed, strict)
+        pytest.exit(message, returncode=INVALID)
+    artifact = combine(artifacts, run.allowed, strict)
     outcome = artifact.decide()
     write(artifact, outcome, run.write, log)
     return artifact, outcome
 
 
-def whole(artifacts: Sequence[Artifact], allowed: list[tuple[str, str]], strict: bool) -> Artifact:
+def combine(artifacts: Sequence[Artifact], allowed: list[tuple[str, str]], strict: bool) -> Artifact:
     """Combine the comparison with base and, if present, the one with the anchor into one artifact.
 
-    If `strict` is true, inconclusive cases and changed answers fail too.
+    If `strict` is true, inconclusive cases and changed outputs fail too.
     """
     for artifact in artifacts:
         artifact.allowed, artifact.strict = allowed, strict
@@ -396,7 +384,7 @@ def whole(artifacts: Sequence[Artifact], allowed: list[tuple[str, str]], strict:
     return first
 
 
-def go_on(run: Run, file: Path, log: Callable[[str], None]) -> None:
+def resume_pairs(run: Run, file: Path, log: Callable[[str], None]) -> None:
     """Reuse the pairs of an interrupted run from `file`, or print why they cannot be reused."""
     from .artifact import read
     from .progress import number_of
@@ -415,9 +403,9 @@ def go_on(run: Run, file: Path, log: Callable[[str], None]) -> None:
         if part and (differing := resume(gate, part)):
             log(f"gate: starting over: changed since the interrupted run: {', '.join(differing)}")
         elif part:
-            kept = [gate.records[name] for name in reusable(gate.records)]
-            pairs = sum(len(record.screen) + len(record.confirm) for record in kept)
-            what = f"{number_of(pairs, 'pair')} of {number_of(len(kept), 'benchmark')}"
+            records = [gate.records[name] for name in reusable(gate.records)]
+            pairs = sum(len(record.screen) + len(record.confirm) for record in records)
+            what = f"{number_of(pairs, 'pair')} of {number_of(len(records), 'benchmark')}"
             log(f"gate: resuming with {what} from {file}; canaries are measured again")
 
 
@@ -456,13 +444,13 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     from .progress import number_of
 
     run = config.stash.get(RUN, None)
-    found = []
+    lines = []
     for gate in run.gates if run else ():
         states = ["to time" if record.state == "timed" else record.state for record in gate.records.values()]
         counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
         total = number_of(len(states), "benchmark")
-        found.append(f"gate: {gate.head} (the working tree) against {gate.base[:12]}: {total}, {counts}")
-    return found
+        lines.append(f"gate: {gate.head} (the working tree) against {gate.base[:12]}: {total}, {counts}")
+    return lines
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
@@ -473,13 +461,13 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
         return (yield)
     from .files import naming
 
-    junit, run = outputs_of(config).get("--junitxml"), config.stash[RUN]
-    with in_one_line(), naming(junit, "--junitxml") if junit else nullcontext():
+    junit, run = output_paths(config).get("--junitxml"), config.stash[RUN]
+    with exit_on_error(), naming(junit, "--junitxml") if junit else nullcontext():
         result = yield
     if run.done and session.exitstatus in (0, 1, pytest.ExitCode.NO_TESTS_COLLECTED):
         session.exitstatus = run.done[1].code
     elif not config.option.collectonly:
-        session.exitstatus = VOID
+        session.exitstatus = INVALID
     return result
 
 
@@ -496,10 +484,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         compared.append(("gate, against the anchor", artifact.anchor, outcome.anchor))
     for title, one, found in compared:
         terminalreporter.section(title)
-        for words in [*one.told, *report.summary(found)]:
-            terminalreporter.write_line(words)
-        for words in found.wrong:
-            terminalreporter.write_line(words, red=True)
+        for line in [*one.told, *report.summary(found)]:
+            terminalreporter.write_line(line)
+        for line in found.wrong:
+            terminalreporter.write_line(line, red=True)
         terminalreporter.write_line(
             f"{report.WORDS[found.own_code]}: {report.counted(found)}, "
             f"{one.seconds / 60:.1f} min; all measurements: {run.json}"

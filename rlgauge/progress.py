@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, TypeVar
 
-QUIET = 5.0  # seconds between plain lines that only show the progress
+LOG_INTERVAL = 5.0  # seconds between plain lines that only show the progress
 Thing = TypeVar("Thing")
 
 
@@ -49,7 +49,7 @@ class Progress(AbstractContextManager["Progress"]):
         self.log = log or (lambda line: print(line, file=sys.stderr, flush=True))
 
     def __enter__(self) -> Progress:
-        self.start = self.told = time.monotonic()
+        self.start = self.logged = time.monotonic()
         if self.bar:
             self.task = self.bar.add_task(self.what, total=self.total)
             self.bar.start()
@@ -76,8 +76,8 @@ class Progress(AbstractContextManager["Progress"]):
             if line:
                 self.say(line)
             self.bar.update(self.task, completed=self.done, total=self.total, refresh=True)
-        elif line or now - self.told >= QUIET:
-            self.told = now
+        elif line or now - self.logged >= LOG_INTERVAL:
+            self.logged = now
             self.log(f"[{self.done}/{self.total}{self.remaining(now)}] {line or self.what}")
 
     def skip(self, count: int) -> None:

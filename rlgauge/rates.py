@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from .rule import Rule, confirmed, suspected
+from .rule import Rule, confirmed, suspect_direction
 from .statistics import rate_interval
 
 if TYPE_CHECKING:
@@ -22,18 +22,18 @@ class Rate:
     n: int
 
     def __str__(self) -> str:
-        """Format the count with the exact (Clopper-Pearson) 95 % interval of the rate."""
+        """Format the count with the exact (Clopper-Pearson) 95% interval of the rate."""
         if not self.n:
             return "not measured"
         low, high = rate_interval(self.found, self.n)
-        return f"{self.found}/{self.n} [{100 * low:.1f} %, {100 * high:.1f} %]"
+        return f"{self.found}/{self.n} [{low:.1%}, {high:.1%}]"
 
     def __add__(self, other: Rate) -> Rate:
         return Rate(self.found + other.found, self.n + other.n)
 
 
-class Said(NamedTuple):
-    """The log-ratio of a case in one pair; a thorough pair has more blocks.
+class PairLogRatio(NamedTuple):
+    """The log-ratio of a case in one pair, as a quick pair and as a thorough one, which has more blocks.
 
     Attributes:
         quick: as measured in a screen, and in a confirmation before it becomes thorough.
@@ -44,18 +44,18 @@ class Said(NamedTuple):
     thorough: float
 
 
-def confirmation(values: npt.ArrayLike, rule: Rule) -> npt.NDArray[np.float64]:
+def confirmation_log_ratios(values: npt.ArrayLike, rule: Rule) -> npt.NDArray[np.float64]:
     """Return the log-ratios of confirmations, as measured among many suspects.  f[..., n, 2] -> f[..., n]
 
     `values` holds quick and thorough log-ratios, in the order of the pairs.
     """
     import numpy as np
 
-    said = np.asarray(values, dtype=float)
-    return np.where(np.arange(said.shape[-2]) < rule.screen, said[..., 0], said[..., 1])
+    both = np.asarray(values, dtype=float)
+    return np.where(np.arange(both.shape[-2]) < rule.screen, both[..., 0], both[..., 1])
 
 
-def verdicts(values: Sequence[Said], rule: Rule, suspects: int = 1) -> Iterator[tuple[bool, bool]]:
+def verdicts(values: Sequence[PairLogRatio], rule: Rule, suspects: int = 1) -> Iterator[tuple[bool, bool]]:
     """Yield, for successive verdicts on fresh pairs, whether the case was a suspect and whether it was `slower`.
 
     The p-value is adjusted as the smallest of `suspects` suspects in a whole run. If pairs run out, the last suspect is
@@ -67,11 +67,11 @@ def verdicts(values: Sequence[Said], rule: Rule, suspects: int = 1) -> Iterator[
         screen = [pair.quick for pair in values[start : start + rule.screen]]
         others = [*values[start + rule.screen :], *values[:start]]
         start += rule.screen
-        if suspected(screen, rule) < 1:
+        if suspect_direction(screen, rule) < 1:
             yield False, False
         else:
             for pairs in range(rule.confirm, min(rule.most, len(others)) + 1, rule.confirm):
-                (p,) = confirmed(confirmation([others[:pairs]], rule), rule)
+                (p,) = confirmed(confirmation_log_ratios([others[:pairs]], rule), rule)
                 slower = suspects * p <= rule.level
                 if slower or p == 1:
                     break

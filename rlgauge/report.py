@@ -26,16 +26,16 @@ def duration(seconds: float | None) -> str:
 
 
 def spread(low: float, high: float, count: int) -> str:
-    """Format a 95 % interval in per cent, as in ``[+4.7, +5.3]``, or the extremes of fewer than six values."""
+    """Format a 95% interval in percent, as in ``[+4.7, +5.3]``, or the extremes of fewer than six values."""
     return f"[{low:+.1f}, {high:+.1f}]" if count >= FEWEST else f"(extremes {low:+.1f}, {high:+.1f})"
 
 
 def change(finding: Finding) -> str:
-    """Return the change in per cent with its interval, as in ``+5.1 % [+4.7, +5.3]``."""
+    """Return the change in percent with its interval, as in ``+5.1% [+4.7, +5.3]``."""
     if finding.ratio is None or finding.low is None or finding.high is None:
         return ""
     middle, low, high = (100 * (ratio - 1) for ratio in (finding.ratio, finding.low, finding.high))
-    return f"{middle:+.1f} % {spread(low, high, finding.pairs)}"
+    return f"{middle:+.1f}% {spread(low, high, finding.pairs)}"
 
 
 def times(finding: Finding) -> str:
@@ -44,9 +44,9 @@ def times(finding: Finding) -> str:
         return ""
     middle, low, high = (100 * (ratio - 1) for ratio in (finding.ratio, finding.low, finding.high))
     extremes = "" if finding.pairs >= FEWEST else ", extremes"
-    moved = f"{middle:+.1f}%{extremes} [{low:+.1f}, {high:+.1f}]"
+    change = f"{middle:+.1f}%{extremes} [{low:+.1f}, {high:+.1f}]"
     base, head = duration(finding.base_seconds), duration(finding.head_seconds)
-    return f"{base} -> {head} ({moved})" if base else moved
+    return f"{base} -> {head} ({change})" if base else change
 
 
 def significance(finding: Finding) -> str:
@@ -78,10 +78,10 @@ def canaries(findings: Mapping[str, Finding]) -> str:
 
 def counted(outcome: Outcome) -> str:
     """Return the number of cases by verdict, and the number whose output changed."""
-    found = cases(outcome.findings)
-    skipped = [name for name, finding in found.items() if finding.verdict == "error" and name in outcome.excused]
-    verdicts = [NOT_MEASURED if name in skipped else finding.verdict for name, finding in found.items()]
-    changed = sum(CHANGED in finding.notes for finding in found.values())
+    findings = cases(outcome.findings)
+    skipped = [name for name, finding in findings.items() if finding.verdict == "error" and name in outcome.excused]
+    verdicts = [NOT_MEASURED if name in skipped else finding.verdict for name, finding in findings.items()]
+    changed = sum(CHANGED in finding.notes for finding in findings.values())
     counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in (NOT_MEASURED, *ORDER) if verdict in verdicts]
     return ", ".join(counts) + (f"; {changed} {CHANGED}" if changed else "")
 
@@ -96,41 +96,41 @@ def failure(name: str, outcome: Outcome) -> str:
 
 def summary(outcome: Outcome) -> list[str]:
     """Return a line for each case that is not plainly ok, and one for the canaries."""
-    told = [
+    lines = [
         line(name, finding, outcome.excused.get(name, ""))
         for name, finding in cases(outcome.findings).items()
         if finding.verdict not in ("ok", "unchanged") or finding.notes
     ]
-    return [*told, *filter(None, [canaries(outcome.findings)])]
+    return [*lines, *filter(None, [canaries(outcome.findings)])]
 
 
 def markdown(artifact: Artifact, outcome: Outcome) -> str:
     """Return a Markdown summary of a run, followed by that of the comparison with the anchor, if any."""
-    found = comparison(artifact, outcome, "")
+    text = comparison(artifact, outcome, "")
     if artifact.anchor and outcome.anchor:
-        found += "\n" + comparison(artifact.anchor, outcome.anchor, "the anchor ")
-    return found
+        text += "\n" + comparison(artifact.anchor, outcome.anchor, "the anchor ")
+    return text
 
 
-def comparison(artifact: Artifact, outcome: Outcome, what: str) -> str:
+def comparison(artifact: Artifact, outcome: Outcome, role: str) -> str:
     """Return the Markdown summary of a comparison with one revision: outcome, counts, and a table of cases.
 
-    `what` precedes the revision if it is not the base.
+    `role` precedes the revision if it is not the base.
     """
-    rows = cases(outcome.findings)
-    told = {name: finding for name, finding in rows.items() if finding.verdict not in ("unchanged", "new")}
+    findings = cases(outcome.findings)
+    shown = {name: finding for name, finding in findings.items() if finding.verdict not in ("unchanged", "new")}
     lines = [
-        f"### Speed of {artifact.head} against {what}{artifact.base[:12]}: {WORDS[outcome.own_code]}",
+        f"### Speed of {artifact.head} against {role}{artifact.base[:12]}: {WORDS[outcome.own_code]}",
         "",
         f"{counted(outcome)}; {artifact.seconds / 60:.1f} min on {artifact.machine['cpu_model']}.",
         *artifact.told,
     ]
-    lines += [f"\n**{words}**" for words in outcome.wrong]
-    if told:
-        ratio = f"change [95 % interval] (extremes of fewer than {FEWEST} pairs)"
+    lines += [f"\n**{reason}**" for reason in outcome.wrong]
+    if shown:
+        ratio = f"change [95% interval] (extremes of fewer than {FEWEST} pairs)"
         columns = "benchmark", "verdict", "base", "head", ratio, "pairs", "p", "notes"
         lines += ["", f"| {' | '.join(columns)} |", "|---|---|---:|---:|---|---:|---|---|"]
-    for name, finding in told.items():
+    for name, finding in shown.items():
         reason = [f"allowed: {outcome.excused[name]}"] if name in outcome.excused else []
         notes = "; ".join(note.replace("|", "\\|") for note in [*finding.notes, *reason])
         pairs = finding.pairs or ""

@@ -27,22 +27,22 @@ def fingerprints(sides: Sequence[Side], folder: Path) -> dict[str, str]:
 
     `folder` is the run's temporary directory, which is removed from paths.
     """
-    found = {f"{side.name}'s files": digest(side.root, side.root.rglob("*")) for side in sides}
+    hashes = {f"{side.name}'s files": digest(side.root, side.root.rglob("*")) for side in sides}
     for side in sides:
-        started = [str(side.python), *side.worker, *(f"{name}={value}" for name, value in side.variables.items())]
-        found[f"{side.name}'s command"] = hashed(
-            [word.replace(str(folder.resolve()), "").replace(str(folder), "") for word in started]
+        command = [str(side.python), *side.worker, *(f"{name}={value}" for name, value in side.variables.items())]
+        hashes[f"{side.name}'s command"] = hash_lines(
+            [word.replace(str(folder.resolve()), "").replace(str(folder), "") for word in command]
         )
-    return found | {"installed packages": installed()}
+    return hashes | {"installed packages": hash_of_installed()}
 
 
-def installed() -> str:
+def hash_of_installed() -> str:
     """Return a hash of the installed packages and their versions."""
-    found = {(found.name.lower(), found.version) for found in metadata.distributions() if found.name}
-    return hashed([f"{name} {version}" for name, version in sorted(found)])
+    packages = {(package.name.lower(), package.version) for package in metadata.distributions() if package.name}
+    return hash_lines([f"{name} {version}" for name, version in sorted(packages)])
 
 
-def hashed(lines: Sequence[str]) -> str:
+def hash_lines(lines: Sequence[str]) -> str:
     """Return a hash of lines of text."""
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 

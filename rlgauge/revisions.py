@@ -19,46 +19,46 @@ from typing import Any
 from .rule import GateError
 
 SUBMODULE = "160000"  # mode of a submodule's index entry
-MANY, LARGE = 200_000, 2 * 10**9  # files and bytes of a tree, above which `include` is suggested
+MANY_FILES, MANY_BYTES = 200_000, 2 * 10**9  # size of a tree, above which `include` is suggested
 NO_LFS = ("-c", "filter.lfs.smudge=", "-c", "filter.lfs.process=", "-c", "filter.lfs.required=false")  # no network
-POINTER_SIZE = 1024  # most bytes of a pointer file
+MAX_POINTER_SIZE = 1024  # bytes of a pointer file
 POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\n")
 
 if sys.platform != "win32":  # where the gate only reports that it is not supported
     import fcntl
 
 
-def git(root: Path, *arguments: str, given: bytes | None = None, index: Path | None = None) -> bytes:
+def git(root: Path, *arguments: str, stdin: bytes | None = None, index: Path | None = None) -> bytes:
     """Return the output of a git command, ignoring the repository that a calling git hook has set.
 
-    `given` is the command's standard input, and `index` an index file to use instead of the repository's own.
+    `index` is an index file to use instead of the repository's own.
     """
-    elsewhere = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")  # set by git hooks
-    environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
+    set_by_hooks = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
+    environment = {name: value for name, value in os.environ.items() if name not in set_by_hooks}
     environment |= {} if index is None else {"GIT_INDEX_FILE": str(index)}
-    how: dict[str, Any] = {"stdin": subprocess.DEVNULL} if given is None else {"input": given}
-    done = subprocess.run(["git", *arguments], cwd=root, env=environment, check=True, capture_output=True, **how)
+    given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+    done = subprocess.run(["git", *arguments], cwd=root, env=environment, check=True, capture_output=True, **given)
     return bytes(done.stdout)
 
 
 def top_of(folder: Path) -> Path:
     """Return the top level of the git repository that contains a directory, with symbolic links resolved."""
-    return Path(os.fsdecode(asked(folder, "rev-parse", "--show-toplevel")).rstrip("\n")).resolve()
+    return Path(os.fsdecode(checked_git(folder, "rev-parse", "--show-toplevel")).rstrip("\n")).resolve()
 
 
 def common_folder(folder: Path) -> Path:
     """Return the git directory shared by all worktrees of a repository."""
-    return (folder / os.fsdecode(asked(folder, "rev-parse", "--git-common-dir")).rstrip("\n")).resolve()
+    return (folder / os.fsdecode(checked_git(folder, "rev-parse", "--git-common-dir")).rstrip("\n")).resolve()
 
 
-def asked(folder: Path, *arguments: str) -> bytes:
+def checked_git(folder: Path, *arguments: str) -> bytes:
     """Return the output of a git command; raise GateError with git's message if it fails or git is not installed."""
     try:
         return git(folder, *arguments)
     except OSError as error:
         raise GateError(f"git cannot be run: {error.strerror}; install git") from error
     except subprocess.CalledProcessError as error:
-        raise GateError(f"{folder}: {words_of(error)}") from error
+        raise GateError(f"{folder}: {error_line(error)}") from error
 
 
 def check_root(root: Path, here: Path) -> None:
@@ -76,22 +76,22 @@ def check_root(root: Path, here: Path) -> None:
 
 def resolve(root: Path, revision: str) -> str:
     """Return the full hash of the commit that a revision names; raise GateError with hints if there is none."""
-    shallow = asked(root, "rev-parse", "--is-shallow-repository").strip() == b"true"
+    shallow = checked_git(root, "rev-parse", "--is-shallow-repository").strip() == b"true"
     try:
         if revision.startswith("-"):
             raise subprocess.CalledProcessError(128, ["git"])
         return git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").decode().strip()
     except subprocess.CalledProcessError as error:
-        hints = [*(["this clone is shallow; run git fetch --unshallow"] if shallow else []), *missing(root, revision)]
-        raise GateError("; ".join([f"unknown revision {revision!r}", *hints])) from error
+        hints = ["this clone is shallow; run git fetch --unshallow"] if shallow else []
+        raise GateError("; ".join([f"unknown revision {revision!r}", *hints, *hints_for(root, revision)])) from error
 
 
-def words_of(error: subprocess.CalledProcessError) -> str:
+def error_line(error: subprocess.CalledProcessError) -> str:
     """Return git's error output as one line."""
     return " ".join(error.stderr.decode(errors="replace").split()) or str(error)
 
 
-def missing(root: Path, revision: str) -> list[str]:
+def hints_for(root: Path, revision: str) -> list[str]:
     """Return hints for a revision that a repository does not have."""
     names = git(root, "for-each-ref", "--format=%(refname:short)").decode().split()
     near = [f"origin/{revision}"] if f"origin/{revision}" in names else get_close_matches(revision, names, 1)
@@ -123,14 +123,14 @@ def export(root: Path, commit: str, folder: Path, parts: Sequence[str] = (), ign
         top = root / os.fsdecode(git(root, "rev-parse", "--show-cdup")).strip()
         git(top, "read-tree", f"{commit}:{within}", index=index)
         names = git(top, "ls-files", "-z", "--", *parts, index=index) if parts else None
-        told = ["--all"] if names is None else ["-z", "--stdin"]
-        git(top, *NO_LFS, "checkout-index", *told, f"--prefix={folder.absolute()}{os.sep}", given=names, index=index)
+        which = ["--all"] if names is None else ["-z", "--stdin"]
+        git(top, *NO_LFS, "checkout-index", *which, f"--prefix={folder.absolute()}{os.sep}", stdin=names, index=index)
         for path, recorded in submodules(top, parts, index).items():
-            if not matched(path, ignore):
+            if not matches_any(path, ignore):
                 check_submodule(root, path, recorded)
-                export(root / path, recorded, folder / path, (), inner(ignore, path))
+                export(root / path, recorded, folder / path, (), patterns_inside(ignore, path))
     except subprocess.CalledProcessError as error:
-        raise GateError(f"{commit[:12]} cannot be written: {words_of(error)}") from error
+        raise GateError(f"{commit[:12]} cannot be written: {error_line(error)}") from error
     finally:
         index.unlink(missing_ok=True)
     fill_pointers(root, folder, ignore, f"git lfs fetch origin {commit[:12]}")
@@ -141,14 +141,14 @@ def snapshot(root: Path, folder: Path, parts: Sequence[str] = (), ignore: Sequen
 
     For `parts` and `ignore` see :func:`export`.
     """
-    there = asked(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *parts)
+    output = checked_git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *parts)
     names = [
         name
-        for name in filter(None, os.fsdecode(there).split("\0"))
+        for name in split_at_null(output)
         if (root / name).is_symlink() or (root / name).is_file()  # a deleted file is still listed
     ]
     size = sum((root / name).lstat().st_size for name in names)
-    if not parts and (len(names) > MANY or size > LARGE):
+    if not parts and (len(names) > MANY_FILES or size > MANY_BYTES):
         print(
             f"gate: copying {len(names):,} files, {size / 1e9:.1f} GB, to both sides; to copy fewer, list the paths "
             "that benchmarks need under include in [tool.rlgauge]",
@@ -160,9 +160,9 @@ def snapshot(root: Path, folder: Path, parts: Sequence[str] = (), ignore: Sequen
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / name, folder / name, follow_symlinks=False)
     for path in submodules(root, parts):
-        if not matched(path, ignore):
+        if not matches_any(path, ignore):
             check_submodule(root, path)
-            snapshot(root / path, folder / path, (), inner(ignore, path))
+            snapshot(root / path, folder / path, (), patterns_inside(ignore, path))
     fill_pointers(root, folder, ignore, "git lfs pull")
 
 
@@ -171,14 +171,13 @@ def submodules(root: Path, parts: Sequence[str] = (), index: Path | None = None)
 
     `index` is an index file to use instead of the repository's own.
     """
-    found = {}
-    for line in filter(
-        None, os.fsdecode(git(root, "ls-files", "--stage", "-z", "--", *parts, index=index)).split("\0")
-    ):
-        (mode, recorded, _), path = line.partition("\t")[0].split(), line.partition("\t")[2]
+    commits = {}
+    for line in split_at_null(git(root, "ls-files", "--stage", "-z", "--", *parts, index=index)):
+        entry, _, path = line.partition("\t")
+        mode, recorded, _ = entry.split()
         if mode == SUBMODULE:
-            found[path] = recorded
-    return found
+            commits[path] = recorded
+    return commits
 
 
 def check_submodule(root: Path, path: str, recorded: str | None = None) -> None:
@@ -199,41 +198,41 @@ def fill_pointers(root: Path, folder: Path, ignore: Sequence[str], fetch: str) -
 
     Raises GateError, which suggests the command `fetch`, if an object is missing and not matched by `ignore`.
     """
-    pointers = {path.relative_to(folder).as_posix(): oid for path in folder.rglob("*") if (oid := pointed(path))}
+    pointers = {path.relative_to(folder).as_posix(): oid for path in folder.rglob("*") if (oid := lfs_object(path))}
     if not pointers:
         return
-    given = "\0".join(pointers).encode() + b"\0"
-    words = os.fsdecode(git(root, "check-attr", "-z", "--stdin", "filter", given=given)).split("\0")
-    by_lfs = {name for name, value in zip(words[::3], words[2::3]) if value == "lfs"}
-    store, lacking = common_folder(root) / "lfs" / "objects", []
+    stdin = "\0".join(pointers).encode() + b"\0"
+    fields = os.fsdecode(git(root, "check-attr", "-z", "--stdin", "filter", stdin=stdin)).split("\0")
+    by_lfs = {name for name, value in zip(fields[::3], fields[2::3]) if value == "lfs"}
+    store, missing = common_folder(root) / "lfs" / "objects", []
     for name in sorted(by_lfs & pointers.keys()):
         stored = store / pointers[name][:2] / pointers[name][2:4] / pointers[name]
         if stored.is_file():
             shutil.copyfile(stored, folder / name)
-        elif not matched(name, ignore):
-            lacking.append(name)
-    if lacking:
-        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        elif not matches_any(name, ignore):
+            missing.append(name)
+    if missing:
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise GateError(
-            f"LFS objects are not in this clone: {', '.join(lacking[:3])}{more}; run {fetch}, or add them to ignore in "
+            f"LFS objects are not in this clone: {', '.join(missing[:3])}{more}; run {fetch}, or add them to ignore in "
             "[tool.rlgauge]"
         )
 
 
-def pointed(path: Path) -> str:
+def lfs_object(path: Path) -> str:
     """Return the hash of the LFS object that a file points to; empty if the file is not a pointer."""
-    if path.is_symlink() or not path.is_file() or path.stat().st_size > POINTER_SIZE:
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_POINTER_SIZE:
         return ""
     found = POINTER.match(path.read_bytes())
     return found[1].decode() if found else ""
 
 
-def matched(name: str, patterns: Iterable[str]) -> bool:
+def matches_any(name: str, patterns: Iterable[str]) -> bool:
     """Return whether any of the patterns matches a path."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def inner(patterns: Iterable[str], path: str) -> list[str]:
+def patterns_inside(patterns: Iterable[str], path: str) -> list[str]:
     """Return the patterns that may match inside a submodule, relative to it."""
     within = [pattern.removeprefix(f"{path}/") for pattern in patterns if pattern.startswith(f"{path}/")]
     return [*within, *(pattern for pattern in patterns if pattern.startswith("*"))]
@@ -241,31 +240,32 @@ def inner(patterns: Iterable[str], path: str) -> list[str]:
 
 def ignored(root: Path, parts: Sequence[str], pattern: str) -> list[str]:
     """Return the files in some directories that git ignores and whose names match a pattern such as ``*.py``."""
-    told = "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--"
-    return listed(root, *told, *(f"{part}/{pattern}" for part in parts)) if parts else []
+    command = "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--"
+    return split_at_null(git(root, *command, *(f"{part}/{pattern}" for part in parts))) if parts else []
 
 
 def untracked(root: Path, parts: Sequence[str], pattern: str) -> list[str]:
     """Return the files in some directories that match a pattern and that git does not track, ignored or not."""
-    return listed(root, "ls-files", "-z", "--others", "--", *(f"{part}/{pattern}" for part in parts)) if parts else []
+    command = "ls-files", "-z", "--others", "--"
+    return split_at_null(git(root, *command, *(f"{part}/{pattern}" for part in parts))) if parts else []
 
 
-def listed(root: Path, *arguments: str) -> list[str]:
-    """Return the paths that a git command prints with ``-z``."""
-    return [name for name in os.fsdecode(git(root, *arguments)).split("\0") if name]
+def split_at_null(output: bytes) -> list[str]:
+    """Return the entries in the output of a git command with ``-z``."""
+    return [entry for entry in os.fsdecode(output).split("\0") if entry]
 
 
 def digest(folder: Path, parts: Iterable[Path]) -> str:
     """Return a hash of files' relative paths and contents, excluding Python bytecode."""
-    found = hashlib.sha256()
+    hash_ = hashlib.sha256()
     for path in sorted(path for path in parts if path.is_file() and path.parent.name != "__pycache__"):
         content = path.read_bytes()
-        found.update(f"{path.relative_to(folder)} {len(content)}\n".encode() + content)
-    return found.hexdigest()
+        hash_.update(f"{path.relative_to(folder)} {len(content)}\n".encode() + content)
+    return hash_.hexdigest()
 
 
 @contextmanager
-def turn(cache: Path) -> Iterator[None]:
+def measurement_lock(cache: Path) -> Iterator[None]:
     """Wait until no other measurement uses this cache: measurements that run concurrently disturb each other.
 
     The lock is released when the process ends, however it ends. `cache` is the directory that all runs of a clone
@@ -277,8 +277,8 @@ def turn(cache: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            said = f"waiting for another measurement in this clone (pid {file.read()})"
-            print(said, file=sys.stderr, flush=True)
+            message = f"waiting for another measurement in this clone (pid {file.read()})"
+            print(message, file=sys.stderr, flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
         file.truncate(0)
         file.write(str(os.getpid()))
@@ -288,8 +288,8 @@ def turn(cache: Path) -> Iterator[None]:
 
 @contextmanager
 def workspace(cache: Path) -> Iterator[Path]:
-    """Provide a temporary directory for one run at its turn; directories of killed runs are removed too."""
-    with turn(cache):
+    """Wait for other measurements, then provide a temporary directory; directories of killed runs are removed."""
+    with measurement_lock(cache):
         for old in cache.glob("run-*"):
             if not Path("/proc", old.name.split("-")[1]).exists():
                 shutil.rmtree(old, ignore_errors=True)

@@ -16,37 +16,34 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from .fields import FieldError, parse
-from .statistics import alike, holm, interval, log_ratio, rank_correlation, signed_rank
+from .statistics import Block, holm, interval, log_ratio, rank_correlation, signed_rank, similar_excess_p
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-Block = tuple[float, float]  # seconds of base, of head
 Pair = list[Block]
 Verdict = Literal["ok", "faster", "slower", "unchanged", "new", "gone", "skipped", "inconclusive", "error"]
 FAILING = ("slower", "gone", "error")
-VOID = 2  # exit code of an invalid run
-CHANGED = "answer changed"
+INVALID = 2  # exit code of an invalid run
+CHANGED = "output changed"
 # Share of the level for an early end. The looks do not use it up, since the second includes the first's pairs: both
 # together use 0.79 to 0.88 of the level, in families of 1 to 200 tests (6 million simulated confirmations).
-EARLY = 0.1
-DRIFT, DRIFT_PAIRS = 0.1, 3  # least drift within a pair, and least number of pairs
+EARLY_SHARE = 0.1
+MIN_DRIFT, MIN_DRIFT_PAIRS = 0.1, 3  # least drift within a pair, and least number of pairs
 # Rank correlation of samples with their order, and the share of pairs that must reach it: noise may move as far in
 # all pairs, but not as steadily.
-STEADY, MOST = 0.7, 0.75
+MIN_STEADINESS, STEADY_SHARE = 0.7, 0.75
 # A rise in page faults or growth is reported if it exceeds both this margin and this share of base's count. On
 # identical code, in 40 pairs of 42 cases, 1 of 1,680 was reported for page faults and none for growth.
-MARGIN, SHARE = {"page_faults": 8, "grown_bytes": 1 << 19}, 0.05
+MEMORY_MARGIN, MEMORY_SHARE = {"page_faults": 8, "grown_bytes": 1 << 19}, 0.05
 SAME, SLOWED = "canary[same]", "canary[slowed]"  # must not fail; must be detected
 SAME_ON_ALL, SLOWED_ON_ALL = "canary[same-wide]", "canary[slowed-wide]"  # on all cores; old artifacts use them
-WANTED: Mapping[bool, Mapping[str, Sequence[Verdict]]] = {  # expected, by whether on all cores
+EXPECTED: Mapping[bool, Mapping[str, Sequence[Verdict]]] = {  # verdicts on canaries, by whether on all cores
     False: {SAME: ("ok", "inconclusive"), SLOWED: ("slower",)},
     True: {SAME_ON_ALL: ("ok", "inconclusive"), SLOWED_ON_ALL: ("slower",)},
 }
-
-
-AT = "@"  # separates a canary's name from its shard number in a merged run
+SHARD_SEPARATOR = "@"  # between a canary's name and its shard number in a merged run
 
 
 class GateError(Exception):
@@ -106,15 +103,14 @@ class Rule:
     @property
     def early(self) -> float:
         """Share of the level that is spent on ending a confirmation before its first look."""
-        return EARLY if self.version > 1 and self.looks > 1 else 0.0
+        return EARLY_SHARE if self.version > 1 and self.looks > 1 else 0.0
 
 
 def rule_with(changes: Mapping[str, Any], rule: Rule | None = None) -> Rule:
     """Return a copy of `rule` (default: the default rule) with some values changed; text values are parsed."""
+    values = asdict(rule or Rule()) | {name: as_number(value) for name, value in changes.items()}
     try:
-        changed: Rule = parse(
-            Rule, asdict(rule or Rule()) | {name: as_number(value) for name, value in changes.items()}
-        )
+        changed: Rule = parse(Rule, values)
     except FieldError as error:
         raise GateError(f"rule: {error}") from error
     return changed
@@ -139,10 +135,10 @@ class Record:
         confirm: blocks of each pair of the confirmation.
         calls: calls of each side in a block, one number per pair of the screen and then of the confirmation; older
             artifacts have none.
-        answer_changed: whether base and head return different results for the same inputs.
+        answer_changed: whether the outputs of base and head differ for the same inputs.
         counters: exact counts of base and head.
         memory: page faults and growth per call of base and head, which vary slightly on identical code.
-        words: last error output of a worker that failed, or another remark for the report.
+        words: message for the report, such as the last error output of a worker that failed.
     """
 
     state: Literal["timed", "unchanged", "new", "gone", "skipped", "error"] = "timed"
@@ -157,17 +153,17 @@ class Record:
 
     def __post_init__(self) -> None:
         """Reject pairs without blocks, and times and calls that are not positive."""
-        for at, calls in enumerate(self.calls):
+        for index, calls in enumerate(self.calls):
             if calls < 1:
-                raise FieldError(["calls", str(at)], f"{calls} is below 1; measure again")
+                raise FieldError(["calls", str(index)], f"{calls} is below 1; measure again")
         for phase, pairs in (("screen", self.screen), ("confirm", self.confirm)):
-            for at, pair in enumerate(pairs):
+            for index, pair in enumerate(pairs):
                 if not pair:
-                    raise FieldError([phase, str(at)], "the pair has no blocks; measure again")
-                for place, block in enumerate(pair):
+                    raise FieldError([phase, str(index)], "the pair has no blocks; measure again")
+                for number, block in enumerate(pair):
                     if not all(0 < seconds < math.inf for seconds in block):
-                        where = [phase, str(at), str(place)]
-                        raise FieldError(where, f"{block} are not positive finite seconds; measure again")
+                        path = [phase, str(index), str(number)]
+                        raise FieldError(path, f"{block} are not positive finite seconds; measure again")
 
 
 @dataclass
@@ -176,7 +172,7 @@ class Finding:
 
     Attributes:
         ratio: seconds of head over seconds of base, median over pairs.
-        low, high: distribution-free 95 % interval of that median; the extremes if there are fewer than six pairs.
+        low, high: distribution-free 95% interval of that median; the extremes if there are fewer than six pairs.
         pairs: number of pairs.
         base_seconds, head_seconds: time per call of each side, median over pairs; None if the calls are not recorded.
         p: Holm-adjusted p of a suspect whose confirmation is complete.
@@ -196,19 +192,19 @@ class Finding:
     notes: list[str] = field(default_factory=list)
 
 
-def drifting(record: Record) -> float | None:
+def drift_factor(record: Record) -> float | None:
     """Return the factor by which samples change from the first to the last third of a pair, or None.
 
     A benchmark that changes its own data, such as a list it appends to, does different work in every call. Its samples
     then move far and steadily in one direction, in all pairs and on both sides. None if pairs disagree or are too few.
     """
     pairs = [blocks for blocks in (*record.screen, *record.confirm) if len(blocks) >= 3]
-    trends = [trend([block[side] for block in blocks]) for blocks in pairs for side in (0, 1)]
-    far = math.log1p(DRIFT)
-    if len(pairs) < DRIFT_PAIRS or not (min(trends) > far or max(trends) < -far):
+    trends = [log_trend([block[side] for block in blocks]) for blocks in pairs for side in (0, 1)]
+    least = math.log1p(MIN_DRIFT)
+    if len(pairs) < MIN_DRIFT_PAIRS or not (min(trends) > least or max(trends) < -least):
         return None
-    steady = sum(steadiness(blocks) >= STEADY for blocks in pairs)
-    return math.exp(median(trends)) if steady >= MOST * len(pairs) else None
+    steady = sum(steadiness(blocks) >= MIN_STEADINESS for blocks in pairs)
+    return math.exp(median(trends)) if steady >= STEADY_SHARE * len(pairs) else None
 
 
 def steadiness(blocks: Pair) -> float:
@@ -220,13 +216,13 @@ def steadiness(blocks: Pair) -> float:
     return abs(rank_correlation(range(len(seconds)), seconds))
 
 
-def trend(seconds: Sequence[float]) -> float:
+def log_trend(seconds: Sequence[float]) -> float:
     """Return the log of the last third's median over the first third's median, of three or more samples in order."""
     third = len(seconds) // 3
     return math.log(median(seconds[-third:]) / median(seconds[:third]))
 
 
-def suspected(screen: Sequence[float], rule: Rule) -> int:
+def suspect_direction(screen: Sequence[float], rule: Rule) -> int:
     """Return 1 if the median of the screen's log-ratios looks slower, -1 if all of them look faster, else 0.
 
     The two are asymmetric because a slowdown must not be missed, while an uncertain speed-up is not worth the time.
@@ -246,8 +242,8 @@ def unscreened(records: Mapping[str, Record], rule: Rule) -> list[str]:
         missing = rule.screen - len(record.screen)
         if record.state == "timed" and missing > 0:
             values = [log_ratio(pair) for pair in record.screen]
-            open_still = any(suspected([*values, *[side * math.inf] * missing], rule) for side in (1, -1))
-            if open_still or len(values) < DRIFT_PAIRS:
+            undecided = any(suspect_direction([*values, *[side * math.inf] * missing], rule) for side in (1, -1))
+            if undecided or len(values) < MIN_DRIFT_PAIRS:
                 found.append(name)
     return found
 
@@ -267,13 +263,15 @@ def stopped_for_futility(
     """
     import numpy as np
 
-    values = at_best(rows, rule)
+    values = completed_by_slow_pairs(rows, rule)
     looks = range(rule.screen, end or rule.most, rule.screen)
     over = [np.median(values[:, :n], axis=1) <= math.log1p(rule.tolerated) for n in looks]
     return np.any(over, axis=0) if over else np.zeros(len(values), dtype=bool)
 
 
-def at_best(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule) -> npt.NDArray[np.float64]:
+def completed_by_slow_pairs(
+    rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: Rule
+) -> npt.NDArray[np.float64]:
     """Complete confirmations with pairs that are slower than any measured so far.  f[R, n] -> f[R, most]"""
     import numpy as np
 
@@ -287,8 +285,8 @@ def confirmed(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: R
     """Return the p-values of confirmations so far: the smallest of the looks times their maximum number.
 
     Looks after a stop for futility do not count, and before the first look p is 1. If the first pairs exceed the
-    tolerated slowdown by similar amounts, p is at most that of :func:`.statistics.alike`, divided by the share of the
-    level that is reserved for an early end.  f[R, n] -> R values
+    tolerated slowdown by similar amounts, p is at most that of :func:`.statistics.similar_excess_p`, divided by the
+    share of the level that is reserved for an early end.  f[R, n] -> R values
     """
     import numpy as np
 
@@ -299,21 +297,21 @@ def confirmed(rows: Sequence[Sequence[float]] | npt.NDArray[np.float64], rule: R
         looked = zip(values[:, :end].tolist(), over, strict=True)
         p = np.minimum(p, [1.0 if ended else rule.looks * signed_rank(row, rule.tolerated) for row, ended in looked])
     if rule.early:
-        p = np.minimum(p, [alike(row, rule.tolerated) / rule.early for row in values.tolist()])
+        p = np.minimum(p, [similar_excess_p(row, rule.tolerated) / rule.early for row in values.tolist()])
     return list(map(float, p))
 
 
 def suspects(records: Mapping[str, Record], rule: Rule) -> dict[str, int]:
     """Return the cases that need confirmation: 1 for those that look slower, -1 for faster."""
     found = {
-        name: suspected([log_ratio(pair) for pair in record.screen], rule)
+        name: suspect_direction([log_ratio(pair) for pair in record.screen], rule)
         for name, record in records.items()
         if record.state == "timed" and record.screen
     }
     return {name: side for name, side in found.items() if side}
 
 
-def unsettled(records: Mapping[str, Record], rule: Rule, elsewhere: int = 0) -> list[str]:
+def open_suspects(records: Mapping[str, Record], rule: Rule, elsewhere: int = 0) -> list[str]:
     """Return the suspects that need more pairs: not significant yet, but could still become so.
 
     `elsewhere` is the number of cases in other shards; for the adjustment of p, all of them may be suspects.
@@ -321,15 +319,15 @@ def unsettled(records: Mapping[str, Record], rule: Rule, elsewhere: int = 0) -> 
     found, directions = [], suspects(records, rule)
     family = Counter(side for name, side in directions.items() if not is_canary(name))
     for name, side in directions.items():
-        row, tests = confirmation(records[name], side), 1 if is_canary(name) else family[side] + elsewhere
+        row, tests = confirm_log_ratios(records[name], side), 1 if is_canary(name) else family[side] + elsewhere
         significant = tests * confirmed([row], rule)[0] <= rule.level
-        possible = confirmed(at_best([row], rule), rule)[0] <= rule.level
+        possible = confirmed(completed_by_slow_pairs([row], rule), rule)[0] <= rule.level
         if len(row) < rule.most and possible and not significant:
             found.append(name)
     return found
 
 
-def confirmation(record: Record, side: int) -> list[float]:
+def confirm_log_ratios(record: Record, side: int) -> list[float]:
     """Return the log-ratios of a suspect's confirmation, positive where they agree with the screen.
 
     `side` is 1 if the screen looks slower, -1 if it looks faster.
@@ -339,28 +337,28 @@ def confirmation(record: Record, side: int) -> list[float]:
 
 def is_canary(name: str) -> bool:
     """Return whether a name is that of a canary, of either pass."""
-    return any(without_shard(name) in wanted for wanted in WANTED.values())
+    return any(without_shard(name) in canaries for canaries in EXPECTED.values())
 
 
 def without_shard(name: str) -> str:
     """Remove the shard number from the name of a canary."""
-    return name.partition(AT)[0]
+    return name.partition(SHARD_SEPARATOR)[0]
 
 
 def decide(records: Mapping[str, Record], rule: Rule) -> dict[str, Finding]:
     """Return the verdict on every case, including canaries."""
     directions = suspects(records, rule)
-    settled = directions.keys() - set(unsettled(records, rule))
+    settled = directions.keys() - set(open_suspects(records, rule))
     p: dict[str, float] = {}
     for family in (1, -1):
         names = [name for name, side in directions.items() if side == family and name in settled]
-        raw = {name: confirmed([confirmation(records[name], family)], rule)[0] for name in names}
+        raw = {name: confirmed([confirm_log_ratios(records[name], family)], rule)[0] for name in names}
         cases = [name for name in names if not is_canary(name)]
         p |= raw | dict(zip(cases, holm([raw[name] for name in cases]), strict=True))
-    return {name: find(record, directions.get(name, 0), p.get(name), rule) for name, record in records.items()}
+    return {name: finding_of(record, directions.get(name, 0), p.get(name), rule) for name, record in records.items()}
 
 
-def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding:
+def finding_of(record: Record, direction: int, p: float | None, rule: Rule) -> Finding:
     """Return the verdict on one case.
 
     `direction` is 1 if the screen looks slower, -1 if faster, 0 if neither. `p` is the adjusted p of the confirmation;
@@ -373,17 +371,17 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
     if not pairs:
         return Finding(verdict="error", notes=["no pair was measured"])
     base, head = seconds_per_call(record, phase)
-    drift = drifting(record) or 1.0
+    drift = drift_factor(record) or 1.0
     if drift > 1:
-        words = f"its samples drift by {100 * (drift - 1):+.0f}% in each pair: make every call do the same work"
-        return Finding(verdict="error", pairs=len(pairs), notes=[words])
+        note = f"its samples drift by {100 * (drift - 1):+.0f}% in each pair: make every call do the same work"
+        return Finding(verdict="error", pairs=len(pairs), notes=[note])
     low, high = interval(pairs)
-    over = bool(direction and stopped_for_futility([confirmation(record, direction)], rule)[0])
-    early = p is not None and (over or (p > rule.level and len(record.confirm) < rule.most))
+    futile = bool(direction and stopped_for_futility([confirm_log_ratios(record, direction)], rule)[0])
+    early = p is not None and (futile or (p > rule.level and len(record.confirm) < rule.most))
     notes = [CHANGED] if record.answer_changed else []
-    risen = rises(*record.counters)
-    counted = risen | {name: found for name, found in rises(*record.memory).items() if beyond(name, *found)}
-    notes += [f"{name} {before} -> {after}" for name, (before, after) in counted.items()]
+    risen = increases(*record.counters)
+    memory = {name: both for name, both in increases(*record.memory).items() if exceeds_noise(name, *both)}
+    notes += [f"{name} {before} -> {after}" for name, (before, after) in (risen | memory).items()]
     notes += [record.words] if record.words else []
     notes += [f"its samples shrink by {100 * (drift - 1):+.0f}% in each pair"] if drift < 1 else []
 
@@ -392,12 +390,12 @@ def find(record: Record, direction: int, p: float | None, rule: Rule) -> Finding
         verdict = "inconclusive"
     elif p is not None and p <= rule.level:
         verdict = "slower" if direction > 0 else "faster"
-    elif direction and high >= math.log1p(rule.promised) and not over:
+    elif direction and high >= math.log1p(rule.promised) and not futile:
         verdict = "inconclusive"
     if "graphs" in risen:
         verdict = "slower"
     if verdict == "faster" and record.answer_changed:
-        verdict = "ok"  # a speed-up that changes the result is not one
+        verdict = "ok"  # a speed-up that changes the output is not one
     return Finding(
         verdict=verdict,
         ratio=math.exp(median(pairs)),
@@ -425,11 +423,11 @@ def seconds_per_call(record: Record, phase: Literal["screen", "confirm"]) -> tup
     return base, head
 
 
-def rises(base: Mapping[str, int], head: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+def increases(base: Mapping[str, int], head: Mapping[str, int]) -> dict[str, tuple[int, int]]:
     """Return the counts that are higher on head, with base's and head's values."""
     return {name: (base[name], head[name]) for name in base if name in head and head[name] > base[name]}
 
 
-def beyond(name: str, base: int, head: int) -> bool:
+def exceeds_noise(name: str, base: int, head: int) -> bool:
     """Return whether a memory count has risen by more than it varies on identical code."""
-    return head - base > max(MARGIN[name], SHARE * base)
+    return head - base > max(MEMORY_MARGIN[name], MEMORY_SHARE * base)

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import memory, revisions
+from . import memory
 from .artifact import Artifact
+from .case import Case, by_cores
 from .exit_code import certainly_invalid
-from .layout import Layout, laid_out
+from .layout import Layout
 from .machine import git_state
 from .pairs import Cores, PairError, Pairs, cores
 from .progress import about, number_of
 from .resume import fingerprints
-from .rule import WANTED, GateError, Record, Rule, is_canary, unscreened, unsettled
-from .source import Case
+from .rule import EXPECTED, GateError, Record, Rule, is_canary, open_suspects, unscreened
 from .workers import Side
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 LIMIT = 300.0  # seconds for one worker request, which may include compilation
 COSTLY_PAIRS = 2  # screen pairs of a case whose preparation is slow in every process
-FEW = 4  # so few suspects are measured thoroughly from the start, as they take little time
+FEW_SUSPECTS = 4  # at most so many are measured thoroughly from the start, as they take little time
 
 
 @dataclass
@@ -69,15 +68,15 @@ class Gate:
     counts_memory: bool = False
     invalid: Sequence[str] = ()
 
-    def expected(self, pair: float, starting: float, cases: int) -> float:
+    def remaining_seconds(self, pair: float, start: float, cases: int) -> float:
         """Return the approximate remaining seconds of a pass after its first pair, if few cases look slower.
 
         About a tenth of identical cases become suspects; most of these are dropped after as many pairs as in a screen.
-        `pair` are the seconds of the first pair, and `starting` those of them that both processes took to start.
+        `pair` are the seconds of the first pair, and `start` those of them that both processes took to start.
         """
-        case = (pair - starting) / cases
+        case = (pair - start) / cases
         screen = (self.rule.screen - 1) * pair
-        canary = self.rule.confirm * (starting + case)
+        canary = self.rule.confirm * (start + case)
         return screen + canary + self.rule.screen * case * cases / 10
 
     @property
@@ -105,26 +104,21 @@ class Gate:
     def measure(self) -> None:
         """Measure all pairs into the records."""
         tolerances = {case.id: case.tolerance for case in self.cases}
-        tolerances |= {canary: 0.0 for wanted in WANTED.values() for canary in wanted}
+        tolerances |= {canary: 0.0 for canaries in EXPECTED.values() for canary in canaries}
         rng = random.Random(self.seed)
         pairs = Pairs(self.sides, self.rule.blocks, self.limit, tolerances, self.folder, rng, self.known)
         timed = [case for case in self.cases if self.records[case.id].state == "timed"]
-        if timed:
-            passes = {
-                many: [*names, *WANTED[many]]
-                for many in (False, True)
-                if (names := [case.id for case in timed if case.all_cores is many])
-            }
-            self.records |= {canary: Record(all_cores=many) for many in passes for canary in WANTED[many]}
-            try:
-                for phase, times in (("screen", self.rule.screen), ("confirm", self.rule.most)):
-                    for many, names in passes.items():
-                        if not self.invalid:
-                            self.phase(pairs, phase, times, names, cores(many))
-                if not self.invalid and self.counts_memory:
-                    memory.measure(self, timed)
-            except PairError as error:
-                raise GateError(str(error)) from error
+        passes = {all_cores: [*names, *EXPECTED[all_cores]] for all_cores, names in by_cores(timed).items()}
+        self.records |= {canary: Record(all_cores=all_cores) for all_cores in passes for canary in EXPECTED[all_cores]}
+        try:
+            for phase, most in (("screen", self.rule.screen), ("confirm", self.rule.most)):
+                for all_cores, names in passes.items():
+                    if not self.invalid:
+                        self.measure_phase(pairs, phase, most, names, cores(all_cores))
+            if not self.invalid and self.counts_memory:
+                memory.measure(self, timed)
+        except PairError as error:
+            raise GateError(str(error)) from error
 
     def artifact(self, complete: bool = True) -> Artifact:
         """Return all measurements so far; `complete` is false for an interrupted run."""
@@ -133,89 +127,72 @@ class Gate:
             head=self.head,
             seed=self.seed,
             seconds=self.spent,
-            machine=self.source.machine(self.folder),
+            machine=self.source.machine(),
             rule=self.rule,
             records=self.records,
             shard=self.shard,
-            told=list(self.source.notes(self.records)),
+            told=self.source.notes(),
             complete=complete,
             fingerprints=dict(self.fingerprints),
         )
 
-    def phase(self, pairs: Pairs, phase: str, times: int, names: Sequence[str], place: Cores) -> None:
-        """Measure up to `times` pairs of each case, or of each suspect, while its verdict can still change.
+    def measure_phase(self, pairs: Pairs, phase: str, most: int, names: Sequence[str], place: Cores) -> None:
+        """Measure up to `most` pairs of each case, or of each suspect, while its verdict can still change.
 
         Most confirmations end by the first look. The remaining ones are measured thoroughly, and so are confirmations
         of few suspects from the start.
         """
-        spent: list[float] = []
-        for pair in range(times):
+        seconds: list[float] = []
+        for pair in range(most):
             if phase == "screen":
-                waiting, end = unscreened(self.records, self.rule), times
+                waiting, end = unscreened(self.records, self.rule), most
                 waiting = [name for name in waiting if pair < COSTLY_PAIRS or not pairs.costly(name)]
             else:
-                waiting = unsettled(self.records, self.rule, self.elsewhere)
+                waiting = open_suspects(self.records, self.rule, self.elsewhere)
                 end = (pair // self.rule.confirm + 1) * self.rule.confirm  # most suspects are decided by the next look
             chosen = [name for name in names if name in waiting]
             if not chosen:
                 return
-            left = f", about {spent[-1] * (end - pair) / 60:.1f} min left" if spent else ""
-            real = sum(not is_canary(name) for name in chosen)
-            what = number_of(real, "benchmark") if real else "the canaries"
+            left = f", about {seconds[-1] * (end - pair) / 60:.1f} min left" if seconds else ""
+            count = sum(not is_canary(name) for name in chosen)
+            what = number_of(count, "benchmark") if count else "the canaries"
             self.log(f"gate: {phase} {pair + 1} of {end}: {what} on {number_of(place.threads, 'core')}{left}")
             start = time.monotonic()
-            thorough = phase == "confirm" and (pair >= self.rule.screen or len(chosen) <= FEW)
+            thorough = phase == "confirm" and (pair >= self.rule.screen or len(chosen) <= FEW_SUSPECTS)
             pairs.measure(self.records, chosen, place, phase, thorough)
-            spent.append(time.monotonic() - start)
-            self.invalid = certainly_invalid(self.records, self.rule, part=self.shard is not None)
+            seconds.append(time.monotonic() - start)
+            self.invalid = certainly_invalid(self.records, self.rule, is_shard=self.shard is not None)
             if self.invalid:
                 self.log("gate: stopping early: no further pair could make this run valid")
                 return
             if phase == "screen" and pair == 0:
-                expected = self.expected(spent[0], pairs.starting, len(chosen))
-                self.log(f"gate: {about(expected)} expected for the other pairs")
+                remaining = self.remaining_seconds(seconds[0], pairs.start_seconds, len(chosen))
+                self.log(f"gate: {about(remaining)} expected for the other pairs")
 
 
-@contextmanager
-def opened(
-    source: Benchmarks,
-    root: Path,
-    revision: str,
-    rule: Rule,
-    seed: int = 0,
-    limit: float = LIMIT,
-    shard: tuple[int, int] | None = None,
-) -> Iterator[Gate]:
-    """Lay out base and head in a temporary directory, and determine the cases to time."""
-    commit = revisions.resolve(root, revision)
-    with laid_out(source, root) as layout:
-        yield compared(layout, commit, rule, seed, limit, shard)
-
-
-def compared(layout: Layout, commit: str, rule: Rule, seed: int, limit: float, shard: tuple[int, int] | None) -> Gate:
+def open_gate(layout: Layout, commit: str, rule: Rule, seed: int, limit: float, shard: tuple[int, int] | None) -> Gate:
     """Lay out a commit and the working tree, and determine each case's state before anything is timed.
 
     Raises GateError if base lacks required files, or if a side's imports fail.
     """
-    source, base = layout.source, layout.side(commit, "base")
-    known = list(source.listed(layout.code(commit), base))
+    source, sides = layout.source, (layout.side(commit, "base"), layout.side(None, "head"))
+    known = list(source.benchmarks_of(layout.code(commit), sides[0]))
     cases = source.cases()
     gone = [name for name in known if name not in {case.id for case in cases}]
     names = [*(case.id for case in cases), *gone]
-    mine = of_shard([case.id for case in cases], shard) | of_shard(gone, shard)
-    cases = [case for case in cases if case.id in mine]
+    selected = of_shard([case.id for case in cases], shard) | of_shard(gone, shard)
+    cases = [case for case in cases if case.id in selected]
     records = {case.id: Record(all_cores=case.all_cores) for case in cases}
-    records |= {name: Record(state="gone") for name in gone if name in mine}
-    head = layout.side(None, "head")
-    for name, error in source.unchanged((layout.code(commit), layout.code(None)), (base, head), cases, limit).items():
+    records |= {name: Record(state="gone") for name in gone if name in selected}
+    for name, error in source.unchanged((layout.code(commit), layout.code(None)), sides, cases, limit).items():
         records[name].state, records[name].words = ("error", error) if error else ("unchanged", "")
-    hashes = fingerprints((base, head), layout.folder)
-    source.check((base, head), [case for case in cases if records[case.id].state == "timed"], limit)
+    hashes = fingerprints(sides, layout.folder)
+    source.check(sides, [case for case in cases if records[case.id].state == "timed"], limit)
     return Gate(
         source=source,
         base=commit,
         head=git_state(layout.root),
-        sides=(base, head),
+        sides=sides,
         cases=cases,
         records=records,
         folder=layout.folder,

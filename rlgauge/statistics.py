@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from statistics import correlation, median
 
-FEWEST = 6  # fewest values for a 95 % interval of the median
+FEWEST = 6  # fewest values for a 95% interval of the median
 Block = tuple[float, float]  # seconds of base, of head
 
 
@@ -65,17 +65,17 @@ def signed_rank(values: Sequence[float], tolerated: float) -> float:
     limit = math.log1p(tolerated)
     beyond = [value - limit for value in values if value != limit]
     positive = sum(rank for rank, value in zip(ranks([*map(abs, beyond)]), beyond, strict=True) if value > 0)
-    return reached(len(beyond))[math.floor(positive)] / (1 << len(beyond))
+    return subset_counts(len(beyond))[math.floor(positive)] / (1 << len(beyond))
 
 
-def alike(values: Sequence[float], tolerated: float) -> float:
+def similar_excess_p(values: Sequence[float], tolerated: float) -> float:
     """Bound the one-sided p of values that exceed the tolerated slowdown by similar amounts; 1 if none do.
 
     The bound is that of the first k values, where each exceeds the tolerated slowdown, and none by twice as much as
     another. H0: each value is at most the tolerated slowdown plus the difference of two independent samples from one
     arbitrary distribution. At most a quarter of such differences lie in any [a, 2a): the pairs of samples at such
     distances form a triangle-free graph, which has at most n^2 / 4 edges (Mantel). Half of them are positive, and any
-    of the k may be the smallest: ``p <= k / 2 / 4^(k - 1)``. If k + 1 values are alike, the first k are too, so
+    of the k may be the smallest: ``p <= k / 2 / 4^(k - 1)``. If k + 1 values are similar, the first k are too, so
     checking after each value needs no correction.
 
     Args:
@@ -92,7 +92,7 @@ def alike(values: Sequence[float], tolerated: float) -> float:
 
 
 @functools.cache
-def reached(count: int) -> list[int]:
+def subset_counts(count: int) -> list[int]:
     """Return, for each sum, the number of subsets of the ranks 1 to ``count`` that reach at least that sum."""
     subsets = [1]
     for rank in range(1, count + 1):
@@ -110,12 +110,12 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the distribution-free 95 % interval of the median; the extremes for one to five values."""
+    """Return the distribution-free 95% interval of the median; the extremes for one to five values."""
     count, ordered = len(values), sorted(map(float, values))
     if count < FEWEST:
         return ordered[0], ordered[-1]
     # Each value is below the median with probability 1/2. The interval from the rank-th smallest to the rank-th largest
-    # value contains the median where rank to count - rank of them are: widen it until 95 % of 2^count outcomes do.
+    # value contains the median where rank to count - rank of them are: widen it until 95% of 2^count outcomes do.
     rank = count // 2
     outcomes = math.comb(count, rank)
     inside = outcomes if count % 2 == 0 else 2 * outcomes
@@ -144,11 +144,11 @@ def t_tail(t: float, freedom: int) -> float:
 
 
 def rate_interval(found: int, count: int) -> tuple[float, float]:
-    """Return the exact (Clopper-Pearson) 95 % interval of the rate ``found / count``; `count` is at least 1."""
-    return least_rate(found, count, 0.025), 1 - least_rate(count - found, count, 0.025)
+    """Return the exact (Clopper-Pearson) 95% interval of the rate ``found / count``; `count` is at least 1."""
+    return lower_rate(found, count, 0.025), 1 - lower_rate(count - found, count, 0.025)
 
 
-def least_rate(found: int, count: int, tail: float) -> float:
+def lower_rate(found: int, count: int, tail: float) -> float:
     """Return the rate at which at least ``found`` of ``count`` occur with probability ``tail``, by bisection."""
     if not found:
         return 0.0

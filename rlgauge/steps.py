@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,9 @@ import numpy.typing as npt
 from .chain import Point, Series
 from .statistics import holm, t_tail
 
-LEVEL, TOLERATED = 0.01, math.log1p(0.01)  # neutral changes move code in memory, which may cost 1 %
+LEVEL, TOLERATED = 0.01, math.log1p(0.01)  # neutral changes move code in memory, which may cost 1%
 PENALTY = 9.0  # of a step, in squared standard errors: low, because proposed steps are tested
-ROOM = 1.96  # standard errors in half a 95 % interval
+HALF_INTERVAL = 1.96  # standard errors in half a 95% interval
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Step:
     Attributes:
         commit: full hash.
         log_ratio: log of the new time over the previous one; positive means slower.
-        low, high: 95 % interval of `log_ratio`.
+        low, high: 95% interval of `log_ratio`.
         p: adjusted for the possible positions and, by :func:`judged`, for the tests.
     """
 
@@ -86,7 +86,7 @@ class Fit:
         return t_tail(change / error, self.freedom) if error else 1.0
 
 
-def fitted(series: Series) -> Fit:
+def fit_of(series: Series) -> Fit:
     """Return the numbers of a series, without commits that have the same files as an earlier one."""
     seen: dict[frozenset[tuple[str, str]], Point] = {}
     for point in series.points:
@@ -97,11 +97,10 @@ def fitted(series: Series) -> Fit:
     return Fit(points, values, series.covariance(points), series.freedom)
 
 
-def proposed(fit: Fit, penalty: float = PENALTY) -> list[int]:
+def proposed_starts(fit: Fit) -> list[int]:
     """Return where the segments of the best piecewise constant fit begin, without the first, which is at the root.
 
-    Dynamic programming over the end of the last segment: each fit is the best fit before it plus one segment. `penalty`
-    is the cost of a step, in squared standard errors.
+    Dynamic programming over the end of the last segment: each fit is the best fit before it plus one segment.
     """
     values = fit.values[1:]
     weights = 1 / np.diag(fit.covariance)[1:]
@@ -112,12 +111,12 @@ def proposed(fit: Fit, penalty: float = PENALTY) -> list[int]:
         for start, (cost, starts) in enumerate(best):
             total, mean = zeroth[end] - zeroth[start], first[end] - first[start]
             residual = second[end] - second[start] - mean**2 / total
-            fits.append((cost + penalty + float(residual), [*starts, start + 1]))
+            fits.append((cost + PENALTY + float(residual), [*starts, start + 1]))
         best.append(min(fits))
     return best[-1][1]
 
 
-def tested(fit: Fit, starts: Sequence[int]) -> list[Step]:
+def significant_steps(fit: Fit, starts: Sequence[int]) -> list[Step]:
     """Return the steps that remain after removing those that could be chance or are too small to matter.
 
     The least certain step is removed first; the segments on its two sides are then merged.
@@ -125,23 +124,23 @@ def tested(fit: Fit, starts: Sequence[int]) -> list[Step]:
     starts = list(starts)
     while starts:
         bounds = [0, *starts, len(fit.values)]
-        found = []
+        steps = []
         for before, start, end in zip(bounds, bounds[1:], bounds[2:]):
             change, error = fit.change(fit.level(start, end) - fit.level(before, start))
             p = min(1.0, 2 * len(fit.points) * fit.p_of(abs(change), error))
-            room = ROOM * error
-            found.append(Step(fit.points[start - 1].commit, change, change - room, change + room, p))
-        doubtful = [n for n, step in enumerate(found) if step.p > LEVEL or abs(step.log_ratio) <= TOLERATED]
-        if not doubtful:
-            return found
-        del starts[max(doubtful, key=lambda n: found[n].p)]
+            half = HALF_INTERVAL * error
+            steps.append(Step(fit.points[start - 1].commit, change, change - half, change + half, p))
+        rejected = [n for n, step in enumerate(steps) if step.p > LEVEL or abs(step.log_ratio) <= TOLERATED]
+        if not rejected:
+            return steps
+        del starts[max(rejected, key=lambda n: steps[n].p)]
     return []
 
 
-def at_the_end(series: Series, fit: Fit, steps: Sequence[Step]) -> Step:
-    """Return a series' time after its last step relative to the root, with the p of a slowdown beyond 1 %.
+def change_at_end(series: Series, fit: Fit, steps: Sequence[Step]) -> Step:
+    """Return a series' time after its last step relative to the root, with the p of a slowdown beyond 1%.
 
-    If it is faster, p is that of a speed-up beyond 1 %.
+    If it is faster, p is that of a speed-up beyond 1%.
     """
     last = series.points[-1].commit
     commits = [point.commit for point in fit.points]
@@ -149,28 +148,27 @@ def at_the_end(series: Series, fit: Fit, steps: Sequence[Step]) -> Step:
     if not commits:
         return Step(last, 0.0, 0.0, 0.0, 1.0)
     change, error = fit.change(fit.level(start, len(fit.values)))
-    room = ROOM * error
-    return Step(last, change, change - room, change + room, fit.p_of(abs(change) - TOLERATED, error))
+    half = HALF_INTERVAL * error
+    return Step(last, change, change - half, change + half, fit.p_of(abs(change) - TOLERATED, error))
 
 
-def judged(found: Sequence[Series], cases: int | None = None) -> list[Judged]:
+def judged(series: Sequence[Series], cases: int | None = None) -> list[Judged]:
     """Return the conclusions about all series.
 
     `cases` is the number of tests for which p-values are adjusted, at least the number of series.
     """
-    fits = [fitted(series) for series in found]
-    steps = [tested(fit, proposed(fit)) if fit.points else [] for fit in fits]
-    more = [1.0] * max(0, (cases or len(found)) - len(found))
-    adjusted = iter(holm([*(step.p for of_case in steps for step in of_case), *([1.0] * steps.count([])), *more]))
-    kept = []
+    fits = [fit_of(one) for one in series]
+    steps = [significant_steps(fit, proposed_starts(fit)) if fit.points else [] for fit in fits]
+    others = [1.0] * max(0, (cases or len(series)) - len(series))
+    adjusted = iter(holm([*(step.p for of_case in steps for step in of_case), *([1.0] * steps.count([])), *others]))
+    significant = []
     for of_case in steps:
-        sure = [Step(s.commit, s.log_ratio, s.low, s.high, p) for s, p in zip(of_case, adjusted)]
-        kept.append([step for step in sure if step.p <= LEVEL])
-    ends = [at_the_end(series, fit, of_case) for series, fit, of_case in zip(found, fits, kept)]
-    p_values = holm([*(end.p for end in ends), *more])
-    judgements = []
-    for series, of_case, end, p in zip(found, kept, ends, p_values):
-        side = "slower" if end.log_ratio > 0 else "faster"
-        last = Step(end.commit, end.log_ratio, end.low, end.high, p)
-        judgements.append(Judged(series, of_case, side if p <= LEVEL else "ok", last))
-    return judgements
+        kept = [replace(step, p=p) for step, p in zip(of_case, adjusted)]
+        significant.append([step for step in kept if step.p <= LEVEL])
+    ends = [change_at_end(one, fit, of_case) for one, fit, of_case in zip(series, fits, significant)]
+    p_values = holm([*(end.p for end in ends), *others])
+    conclusions = []
+    for one, of_case, end, p in zip(series, significant, ends, p_values):
+        direction = "slower" if end.log_ratio > 0 else "faster"
+        conclusions.append(Judged(one, of_case, direction if p <= LEVEL else "ok", replace(end, p=p)))
+    return conclusions

@@ -23,11 +23,11 @@ from . import interrupts
 SIDE = "RLGAUGE_GATE_SIDE"  # set to base or head in a worker
 GRACE = 1.0  # seconds to clean up after SIGTERM
 PYTHON = Path(sys.executable)
-COMPILED = "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR"
+COMPILER_CACHES = "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR"
 
 
 class WorkerError(Exception):
-    """A worker died, or did not answer in time; the message has its last line of error output."""
+    """A worker died, or did not reply in time; the message has its last line of error output."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,14 @@ class Side:
         }
 
 
-def caches(folder: Path) -> dict[str, str]:
+def cache_variables(folder: Path) -> dict[str, str]:
     """Return the variables that keep each side's compile caches between pairs and separate from the other side's.
 
     Bytecode is stored beside its source, of which each side has a copy. A separate bytecode directory would lack the
     bytecode of installed packages.
     """
-    own = {name: str(folder / "compiled" / name.partition("_")[0].lower()) for name in COMPILED}
-    return own | {"PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": ""}  # empty means not set
+    compiled = {name: str(folder / "compiled" / name.partition("_")[0].lower()) for name in COMPILER_CACHES}
+    return compiled | {"PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": ""}  # empty means not set
 
 
 class Worker(AbstractContextManager["Worker"]):
@@ -92,9 +92,9 @@ class Worker(AbstractContextManager["Worker"]):
     def __init__(self, side: Side, cores: Sequence[int], threads: int, limit: float) -> None:
         self.side, self.limit = side, limit
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed at exit
-        how = ",".join(map(str, cores)), str(side.threads or threads), side.memory
+        arguments = ",".join(map(str, cores)), str(side.threads or threads), side.memory
         self.process = subprocess.Popen(
-            [str(side.python), *side.worker, *how],
+            [str(side.python), *side.worker, *arguments],
             cwd=side.start or side.root,
             env=side.environment(),
             stdin=subprocess.PIPE,
@@ -112,33 +112,33 @@ class Worker(AbstractContextManager["Worker"]):
             self.process.stdin.flush()
 
     def reply(self) -> dict[str, Any]:
-        """Wait for the answer; raise WorkerError if the process exits or exceeds its limit."""
+        """Wait for the reply; raise WorkerError if the process exits or exceeds its limit."""
         assert self.process.stdout
         deadline = time.monotonic() + self.limit
         while b"\n" not in self.buffer:
-            with interrupts.heard():
+            with interrupts.allow_interrupts():
                 readable, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
             if not readable:
-                raise WorkerError(f"{self.side.name}: no answer in {self.limit:g} s{self.last_words()}")
+                raise WorkerError(f"{self.side.name}: no reply within {self.limit:g} s{self.last_error_line()}")
             part = os.read(self.process.stdout.fileno(), 1 << 16)
             if not part:
-                raise WorkerError(f"{self.side.name}: {self.cause()}{self.last_words()}")
+                raise WorkerError(f"{self.side.name}: {self.how_it_ended()}{self.last_error_line()}")
             self.buffer += part
         line, _, self.buffer = self.buffer.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        reply: dict[str, Any] = json.loads(line)
+        return reply
 
-    def cause(self) -> str:
+    def how_it_ended(self) -> str:
         """Describe how the process ended."""
         code = self.process.wait()
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
-    def last_words(self) -> str:
-        """Return the last line of standard error; if possible, one that is not indented."""
+    def last_error_line(self) -> str:
+        """Return the last line of standard error after ``; ``; if possible, one that is not indented."""
         self.errors.seek(0)
         lines = [line for line in self.errors.read().decode(errors="replace").split("\n") if line.strip()]
-        whole = [line for line in lines if not line.startswith("  ")] or lines  # indented lines follow a usage error
-        return f"; {whole[-1].strip()}" if whole else ""
+        lines = [line for line in lines if not line.startswith("  ")] or lines  # indented lines follow a usage error
+        return f"; {lines[-1].strip()}" if lines else ""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -147,14 +147,14 @@ class Worker(AbstractContextManager["Worker"]):
         assert self.process.stdout
         try:
             with suppress(subprocess.TimeoutExpired):
-                self.finish()
+                self.close_stdin()
                 self.process.wait(5 if error is None else GRACE)  # a waiting test tears down its fixtures
         finally:
             self.end_group()
             self.process.stdout.close()
             self.errors.close()
 
-    def finish(self) -> None:
+    def close_stdin(self) -> None:
         """Close standard input, which ends the process."""
         assert self.process.stdin
         with suppress(BrokenPipeError):
@@ -176,8 +176,8 @@ class Worker(AbstractContextManager["Worker"]):
         self.process.wait()
 
 
-def both(workers: Sequence[Worker], do: str, **arguments: Any) -> list[dict[str, Any]]:
-    """Send one request to all workers at once, and wait for all answers."""
+def ask_both(workers: Sequence[Worker], do: str, **arguments: Any) -> list[dict[str, Any]]:
+    """Send one request to all workers at once, and wait for all replies."""
     for worker in workers:
         worker.ask(do, **arguments)
     return [worker.reply() for worker in workers]

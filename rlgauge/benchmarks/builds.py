@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from rlgauge import revisions
-from rlgauge.environments import remove_old, say
+from rlgauge.environments import log, remove_old
 from rlgauge.rule import GateError
 
 if sys.platform != "win32":  # where the gate only reports that it is not supported
     import fcntl
 
 KEPT = 4  # most recently used builds
-BESIDE = "beside.pth"  # makes packages installed here importable in the build's environment
+PATH_FILE = "outer.pth"  # makes packages installed here importable in the build's environment
 
 
 @contextmanager
 def builds(
-    cache: Path, command: str, files_of: Callable[[Path], Sequence[Path]], place: str = "."
+    cache: Path, command: str, files_of: Callable[[Path], Sequence[Path]], folder: str = "."
 ) -> Iterator[Callable[[str, Path], Path]]:
     """Provide ``python_for(name, code)``: the interpreter of an environment in which that tree is built.
 
@@ -36,7 +36,7 @@ def builds(
         cache: directory in which builds are kept.
         command: command that builds the tree it is run in.
         files_of: returns the files of a tree that its build depends on.
-        place: directory of the tree in which the command is run.
+        folder: directory of the tree in which the command is run.
     """
     try:
         words = shlex.split(command)
@@ -44,29 +44,29 @@ def builds(
         raise GateError(f"--gate-build: {command!r} is not a shell command: {error}") from error
     if not words:
         raise GateError("--gate-build: give a command, for example 'python -m pip install --no-deps .'")
-    with ExitStack() as held:
+    with ExitStack() as locks:
         locked: set[Path] = set()
 
         def python_for(name: str, code: Path) -> Path:
-            wanted = f"{place} {command} {sys.version} {sys.prefix} {revisions.digest(code, files_of(code))}"
-            folder = cache / f"build-{hashlib.sha256(wanted.encode()).hexdigest()[:16]}"
-            if folder not in locked:  # both sides may share a tree
-                used = held.enter_context(folder.with_suffix(".lock").open("w"))
-                fcntl.flock(used, fcntl.LOCK_EX)  # until this run ends: runs of one clone take turns
-                locked.add(folder)
-            if not (folder / ".ready").exists():
-                say(f"building {name}: {command}")
-                build(folder, code, words, name, place)
-            (folder / ".ready").touch()
+            key = f"{folder} {command} {sys.version} {sys.prefix} {revisions.digest(code, files_of(code))}"
+            target = cache / f"build-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+            if target not in locked:  # both sides may share a tree
+                guard = locks.enter_context(target.with_suffix(".lock").open("w"))
+                fcntl.flock(guard, fcntl.LOCK_EX)  # until this run ends: runs of one clone take turns
+                locked.add(target)
+            if not (target / ".ready").exists():
+                log(f"building {name}: {command}")
+                build(target, code, words, name, folder)
+            (target / ".ready").touch()
             remove_old(cache, "build-*", KEPT)
-            return interpreter(folder)
+            return interpreter(target)
 
         yield python_for
 
 
-def interpreter(folder: Path) -> Path:
+def interpreter(target: Path) -> Path:
     """Return the interpreter of a build, given the build's directory."""
-    return folder / "env" / "bin" / "python"
+    return target / "env" / "bin" / "python"
 
 
 def tree_of(python: Path) -> Path:
@@ -76,36 +76,43 @@ def tree_of(python: Path) -> Path:
 
 def packages_of(python: Path) -> Path:
     """Return the ``site-packages`` directory of a build's interpreter."""
-    here = sysconfig.get_path("purelib", vars={"base": "", "platbase": ""}).lstrip("/")
-    return python.parents[1] / here
+    relative = sysconfig.get_path("purelib", vars={"base": "", "platbase": ""}).lstrip("/")
+    return python.parents[1] / relative
 
 
-def build(folder: Path, code: Path, words: Sequence[str], name: str, place: str = ".") -> None:
-    """Copy a tree and run a command in it, in an environment that can also import the packages installed here.
+def build(target: Path, code: Path, words: Sequence[str], name: str, folder: str = ".") -> None:
+    """Copy a tree to `target` and run a command in it, in an environment that can also import the packages here.
 
-    Raises GateError with the command's last line of output if it fails; the build's directory is then removed.
+    Raises GateError with the command's last line of output if it fails; `target` is then removed.
+
+    Args:
+        target: directory of the build.
+        code: tree to build.
+        words: the command, as arguments.
+        name: name of the side, for messages.
+        folder: directory of the tree in which the command is run.
     """
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(target, ignore_errors=True)
     try:
-        shutil.copytree(code, folder / "tree", symlinks=True)
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "env")], check=True)
-        python = interpreter(folder)
-        places = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
-        lines = [f"import site; site.addsitedir({place!r})" for place in places if Path(place).is_dir()]
+        shutil.copytree(code, target / "tree", symlinks=True)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(target / "env")], check=True)
+        python = interpreter(target)
+        sites = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
+        lines = [f"import site; site.addsitedir({path!r})" for path in sites if Path(path).is_dir()]
         packages_of(python).mkdir(parents=True, exist_ok=True)
-        (packages_of(python) / BESIDE).write_text("\n".join(lines) + "\n")
+        (packages_of(python) / PATH_FILE).write_text("\n".join(lines) + "\n")
         variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
         variables.setdefault("SETUPTOOLS_SCM_PRETEND_VERSION", "0")  # a tree is not a git repository
         variables.setdefault("PYTHONUNBUFFERED", "1")  # otherwise its output may follow the error
-        variables |= {"VIRTUAL_ENV": str(folder / "env"), "PATH": f"{python.parent}:{variables.get('PATH', '')}"}
-        how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        done: Any = subprocess.run(words, cwd=folder / "tree" / place, env=variables, **how)  # type: ignore[call-overload]
+        variables |= {"VIRTUAL_ENV": str(target / "env"), "PATH": f"{python.parent}:{variables.get('PATH', '')}"}
+        output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        done: Any = subprocess.run(words, cwd=target / "tree" / folder, env=variables, **output)  # type: ignore[call-overload]
         if done.returncode:
-            said = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-            last = said[-1] if said else f"exit code {done.returncode}"
+            printed = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+            last = printed[-1] if printed else f"exit code {done.returncode}"
             raise GateError(f"{name}: the build failed: {last}")
     except BaseException as error:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(target, ignore_errors=True)
         if isinstance(error, OSError):
             raise GateError(f"{name}: the build failed: {error}") from error
         raise

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-QUIET = ("-q", "--no-header", "--maxfail=0", "--color=no", "-p", "no:randomly")
+COMMON = ("-q", "--no-header", "--maxfail=0", "--color=no", "-p", "no:randomly")
 # plugins that disturb the measurement: name, module, options that disable it
-OFF = (
+DISABLED = (
     ("xdist", "xdist", ("-n", "0")),
     ("_cov", "pytest_cov", ("--no-cov",)),
     ("timeout", "pytest_timeout", ("--timeout", "0")),
@@ -29,19 +29,19 @@ ALONE = (
     "--sw", "--stepwise", "--sw-skip", "--stepwise-skip", "--sw-reset", "--stepwise-reset", "--pdb", "--trace", "-d",
     "-f", "--looponfail",
 )  # fmt: skip
-REMEMBERED = ("lf", "stepwise")  # options that select tests by the results of earlier runs
+CACHED_SELECTIONS = ("lf", "stepwise")  # options that select tests by the results of earlier runs
 
 
-def off(run: pytest.Config | None) -> list[str]:
+def disabling(run: pytest.Config | None) -> list[str]:
     """Return the options that disable plugins that would disturb the measurement.
 
     If `run` is None, installed plugins are assumed to be loaded.
     """
-    found: list[str] = []
-    for plugin, module, words in OFF:
+    options: list[str] = []
+    for plugin, module, words in DISABLED:
         if run.pluginmanager.hasplugin(plugin) if run else find_spec(module):
-            found += words
-    return found
+            options += words
+    return options
 
 
 def forwarded(run: pytest.Config | None) -> list[str]:
@@ -49,27 +49,22 @@ def forwarded(run: pytest.Config | None) -> list[str]:
     if run is None:
         return []
     in_variable = shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))  # comes first; not set in workers
-    return selecting([*in_variable, *map(str, run.invocation_params.args)], set(map(str, run.args)))
+    return for_workers([*in_variable, *map(str, run.invocation_params.args)], set(map(str, run.args)))
 
 
-def selecting(words: Sequence[str], files: Collection[str]) -> list[str]:
+def for_workers(arguments: Sequence[str], files: Collection[str]) -> list[str]:
     """Return the arguments that workers need too, without `files` (paths and test ids)."""
-    found, dropped = list[str](), False
-    for word in words:
+    kept, dropped = list[str](), False
+    for word in arguments:
         if word.startswith("-"):  # the following words, up to the next option, are its values or files
             name = word.partition("=")[0]
             joined = name.startswith("-c") and not name.startswith("--")  # as in -cpytest.ini
             dropped = joined or name.startswith(("--gate-", "--benchmark-")) or name in WITH_VALUE or name in ALONE
         if not dropped and word not in files:
-            found.append(word)
-    return found
+            kept.append(word)
+    return kept
 
 
-def selects_by_memory(run: pytest.Config | None) -> bool:
+def selects_by_cache(run: pytest.Config | None) -> bool:
     """Return whether tests are selected by results of earlier runs, which do not exist for another revision."""
-    return run is not None and any(run.getoption(name, False) for name in REMEMBERED)
-
-
-def arguments(run: pytest.Config | None, words: Sequence[str], own: Sequence[str]) -> list[str]:
-    """Return all arguments of a worker's pytest: forwarded ones (`words`), common ones, and the worker's `own`."""
-    return [*words, *QUIET, *off(run), *own]
+    return run is not None and any(run.getoption(name, False) for name in CACHED_SELECTIONS)

@@ -9,7 +9,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
 
-class First(MetaPathFinder):
+class PackageFinder(MetaPathFinder):
     """Looks for packages in directories ahead of ``sys.path``, where pytest inserts test directories first."""
 
     def __init__(self, names: Collection[str], folders: Sequence[str]) -> None:

@@ -20,11 +20,11 @@ from .stats import Stats
 if TYPE_CHECKING:
     import pytest
 
-SETTLED, MOST_SETTLING, MOST_CALLS = 0.03, 100, 1 << 20  # most seconds and calls of warm-up; most calls of a sample
-LEAST, MOST_MEASURING = 0.005, 0.05  # least timed seconds of a sample, and most including untimed parts
-WEAVE = "the gate does not support benchmark.weave: call benchmark(function, ...) instead"
+WARM_UP_SECONDS, WARM_UP_CALLS, MAX_CALLS = 0.03, 100, 1 << 20  # most of each in a warm-up; most calls of a sample
+SAMPLE_SECONDS, WALL_SECONDS = 0.005, 0.05  # least timed seconds of a sample, and most including untimed parts
+NO_WEAVE = "the gate does not support benchmark.weave: call benchmark(function, ...) instead"
 FIXTURES = {"benchmark": "pytest-benchmark", "codspeed_benchmark": "pytest-codspeed"}  # fixture -> its plugin
-MARKS = "benchmark", "codspeed_benchmark"
+MARKS = tuple(FIXTURES)
 PLUGINS = "pytest_benchmark", "pytest_codspeed"  # modules of the fixtures that the gate replaces
 
 
@@ -43,18 +43,18 @@ def missing_plugin(item: pytest.Item) -> str | None:
     defined = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
     for fixture, plugin in FIXTURES.items():
         if fixture in getattr(item, "fixturenames", ()) and fixture not in defined:
-            words = f"{item.nodeid} uses the fixture {fixture} of {plugin}, which is not "
+            uses = f"{item.nodeid} uses the fixture {fixture} of {plugin}, which is not"
             if find_spec(plugin.replace("-", "_")):
-                return f"{words}loaded: remove -p no:{fixture.partition('_')[0]} or PYTEST_DISABLE_PLUGIN_AUTOLOAD"
-            return f"{words}installed: run {sys.executable} -m pip install {plugin}"
+                return f"{uses} loaded: remove -p no:{fixture.partition('_')[0]} or PYTEST_DISABLE_PLUGIN_AUTOLOAD"
+            return f"{uses} installed: run {sys.executable} -m pip install {plugin}"
     return None
 
 
-class Misused(Exception):
+class MisuseError(Exception):
     """A test uses the fixture in a way that cannot be timed; the message gives the problem and a remedy."""
 
 
-class Benchmarked:
+class TimedFunction:
     """The callable that a test passed to its fixture, as the gate times it.
 
     Args:
@@ -84,7 +84,7 @@ class Benchmarked:
     ) -> None:
         self.function, self.args, self.kwargs = function, tuple(args), dict(kwargs or {})
         self.setup, self.teardown, self.iterations = setup, teardown, iterations
-        self.restore, self.max_calls, self.output = reset, max_calls or MOST_CALLS, output
+        self.restore, self.max_calls, self.output = reset, max_calls or MAX_CALLS, output
         self.calls = 1
         self.seconds: list[float] = []
 
@@ -105,41 +105,41 @@ class Benchmarked:
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of the next call; they come from its set-up if that returns any."""
-        made = self.setup() if self.setup else None
-        if not made:
+        returned = self.setup() if self.setup else None
+        if not returned:
             return self.args, self.kwargs
-        args, kwargs = made
+        args, kwargs = returned
         return tuple(args), dict(kwargs)
 
     def sample(self) -> float:
         """Return the seconds of ``calls`` calls, excluding the reset, set-ups and teardowns."""
         if self.setup or self.teardown:
-            spent = sum(self.timed(*self.arguments()) for _ in range(self.calls))
+            seconds = sum(self.time_call(*self.arguments()) for _ in range(self.calls))
         else:
-            function, args, kwargs, turns = self.function, self.args, self.kwargs, range(self.calls * self.iterations)
+            function, args, kwargs, repeats = self.function, self.args, self.kwargs, range(self.calls * self.iterations)
             self.reset()
             start = time.perf_counter()
-            for _ in turns:
+            for _ in repeats:
                 function(*args, **kwargs)
-            spent = time.perf_counter() - start
-        self.seconds.append(spent / (self.calls * self.iterations))
-        return spent
+            seconds = time.perf_counter() - start
+        self.seconds.append(seconds / (self.calls * self.iterations))
+        return seconds
 
-    def timed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
+    def time_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
         """Return the seconds of one call with these arguments, followed by its untimed teardown."""
-        function, turns = self.function, range(self.iterations)
+        function, repeats = self.function, range(self.iterations)
         start = time.perf_counter()
-        for _ in turns:
+        for _ in repeats:
             function(*args, **kwargs)
-        spent = time.perf_counter() - start
+        seconds = time.perf_counter() - start
         if self.teardown:
             self.teardown(*args, **kwargs)
-        return spent
+        return seconds
 
-    def first(self) -> Any:
+    def first_output(self) -> Any:
         """Run the first call or calls; return the output to compare, which must be saved before the next call.
 
-        Raises Misused if the function is asynchronous, since a call then does no work.
+        Raises MisuseError if the function is asynchronous, since a call then does no work.
         """
         self.reset()
         for _ in range(min(2, self.max_calls) if self.output else 1):  # the second call sees the changes of the first
@@ -147,20 +147,22 @@ class Benchmarked:
         if inspect.isawaitable(result) or inspect.isasyncgen(result):
             if inspect.iscoroutine(result):
                 result.close()
-            raise Misused("the timed function is async, so a call does no work: time a function that calls asyncio.run")
+            raise MisuseError(
+                "the timed function is async, so a call does no work: time a function that calls asyncio.run"
+            )
         return self.output(result) if self.output else result
 
-    def settle(self) -> None:
-        """Warm up caches and compilers by calling it for a while."""
+    def warm_up(self) -> None:
+        """Warm up caches and compilers by calling the function for a while."""
         start = time.perf_counter()
-        for number in range(MOST_SETTLING):
-            if time.perf_counter() - start > SETTLED:
+        for number in range(WARM_UP_CALLS):
+            if time.perf_counter() - start > WARM_UP_SECONDS:
                 break
             if number % self.max_calls == 0:
                 self.reset()
             self.call()
 
-    def measure_calls(self) -> int:
+    def calibrate(self) -> int:
         """Find how many calls make a sample long enough, and store it in ``calls``.
 
         There are fewer calls if most of a call is untimed, for example its set-up.
@@ -168,19 +170,20 @@ class Benchmarked:
         self.calls = 1
         while True:
             start = time.perf_counter()
-            spent = max(self.sample(), 1e-9)
-            wall = spent if self.restore else max(time.perf_counter() - start, spent)  # one reset covers all calls
-            wanted = min(self.max_calls, int(self.calls * min(1.1 * LEAST / spent, MOST_MEASURING / wall)))
-            if spent >= LEAST or wanted <= self.calls:
+            seconds = max(self.sample(), 1e-9)
+            wall = seconds if self.restore else max(time.perf_counter() - start, seconds)  # one reset covers all calls
+            factor = min(1.1 * SAMPLE_SECONDS / seconds, WALL_SECONDS / wall)
+            calls = min(self.max_calls, int(self.calls * factor))
+            if seconds >= SAMPLE_SECONDS or calls <= self.calls:
                 self.seconds.clear()
                 return self.calls
-            self.calls = wanted
+            self.calls = calls
 
     def close(self) -> None:
         """Do nothing: there are no resources to release."""
 
 
-class Timed:
+class BenchmarkStats:
     """The value of ``benchmark.stats`` after the benchmark.
 
     Attributes:
@@ -188,8 +191,8 @@ class Timed:
         iterations: number of calls that were timed as one.
     """
 
-    def __init__(self, benchmarked: Benchmarked) -> None:
-        self.stats, self.iterations = Stats(benchmarked.seconds), benchmarked.iterations
+    def __init__(self, timed: TimedFunction) -> None:
+        self.stats, self.iterations = Stats(timed.seconds), timed.iterations
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self.stats, name)
@@ -203,7 +206,7 @@ class Benchmark:
     """The fixture: passes a test's callable to the gate, and returns to the test when the gate is done.
 
     Args:
-        timed_by: has a callable timed; returns when that is finished.
+        time_it: has a function timed; returns when that is finished.
         name: name of the test.
         group: benchmark group from the test's mark.
         params: parameters of the test, if it is parametrised.
@@ -214,21 +217,21 @@ class Benchmark:
 
     def __init__(
         self,
-        timed_by: Callable[[Benchmarked], None],
+        time_it: Callable[[TimedFunction], None],
         name: str,
         group: str | None,
         params: Mapping[str, Any] | None,
         counting: bool = False,
     ) -> None:
-        self.timed_by, self.name, self.fullname, self.group = timed_by, name, name, group
+        self.time_it, self.name, self.fullname, self.group = time_it, name, name, group
         self.params, self.param, self.counting = params, None, counting
         self.extra_info: dict[str, Any] = {}
-        self.stats: Timed | None = None
+        self.stats: BenchmarkStats | None = None
         self.used = False
 
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Time a function called with these arguments; return the result of a call made after the timing."""
-        return self.have_timed(Benchmarked(function, args, kwargs))
+        return self.run(TimedFunction(function, args, kwargs))
 
     def pedantic(
         self,
@@ -261,15 +264,15 @@ class Benchmark:
             if not isinstance(value, int) or value < least:
                 raise ValueError(f"{name}: {value!r} is out of range; choose {least} or more")
         if setup and (args or kwargs):
-            made = setup
+            given_setup = setup
 
             def setup() -> None:
-                if made():
+                if given_setup():
                     raise TypeError("setup: it returns arguments; leave out args and kwargs")
 
         if setup and iterations != 1:
             raise ValueError(f"iterations: {iterations} is out of range with a setup; choose 1")
-        return self.have_timed(Benchmarked(target, args, kwargs, setup, teardown, iterations))
+        return self.run(TimedFunction(target, args, kwargs, setup, teardown, iterations))
 
     def after_reset(
         self,
@@ -287,22 +290,22 @@ class Benchmark:
             args: positional arguments of each call.
             reset: restores the state; both sides make the same number of calls after it.
             max_calls: upper limit of that number.
-            output: selects what is compared between the sides, see :class:`Benchmarked`.
+            output: selects what is compared between the sides, see :class:`TimedFunction`.
         """
-        return self.have_timed(Benchmarked(function, args, reset=reset, max_calls=max_calls, output=output))
+        return self.run(TimedFunction(function, args, reset=reset, max_calls=max_calls, output=output))
 
     def weave(self, *args: Any, **kwargs: Any) -> None:
         """Reject patching: the gate cannot time calls from inside other code."""
-        raise Misused(WEAVE)
+        raise MisuseError(NO_WEAVE)
 
     patch = weave
 
-    def have_timed(self, benchmarked: Benchmarked) -> Any:
-        """Have the callable timed; return the result of a fresh call to the test."""
+    def run(self, timed: TimedFunction) -> Any:
+        """Have the function timed; return the result of a fresh call to the test."""
         if self.used:
-            raise Misused("it calls benchmark twice: split the test into two")
+            raise MisuseError("it calls benchmark twice: split the test into two")
         self.used = True
-        self.timed_by(benchmarked)
-        self.stats = Timed(benchmarked)
-        benchmarked.reset()
-        return benchmarked.call()  # later calls may have changed an earlier result
+        self.time_it(timed)
+        self.stats = BenchmarkStats(timed)
+        timed.reset()
+        return timed.call()  # later calls may have changed an earlier result

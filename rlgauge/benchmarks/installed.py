@@ -21,39 +21,37 @@ def installed_by(root: Path, top: Path) -> list[metadata.PackagePath]:
     return []
 
 
-def compiled_by(root: Path, top: Path) -> list[str]:
+def compiled_files(root: Path, top: Path) -> list[str]:
     """Return the compiled files that the nearest project of a repository has installed here."""
     return [str(file) for file in installed_by(root, top) if file.suffix == ".so"]
 
 
-def on_path() -> list[Path]:
+def path_folders() -> list[Path]:
     """Return the directories on ``sys.path``, except an empty entry."""
     return [Path(entry).resolve() for entry in sys.path if entry and Path(entry).is_dir()]
 
 
-def editable() -> list[Path]:
+def editable_folders() -> list[Path]:
     """Return the import directories of setuptools' editable installs that use an import finder."""
-    found = []
+    folders = []
     for name, module in list(sys.modules.items()):
         if name.startswith("__editable__"):
-            for package, place in getattr(module, "MAPPING", {}).items():
-                found.append(Path(place).resolve().parents[package.count(".")])
-    return found
+            for package, path in getattr(module, "MAPPING", {}).items():
+                folders.append(Path(path).resolve().parents[package.count(".")])
+    return folders
 
 
 def is_environment(folder: Path, top: Path) -> bool:
     """Return whether a directory belongs to an installed Python, such as a virtual environment in the repository."""
-    within = [folder, *(above for above in folder.parents if top in above.parents)]
-    return "site-packages" in folder.parts or any((above / "pyvenv.cfg").exists() for above in within)
+    inside_top = [folder, *(parent for parent in folder.parents if top in parent.parents)]
+    return "site-packages" in folder.parts or any((each / "pyvenv.cfg").exists() for each in inside_top)
 
 
 def modules_of(root: Path, top: Path) -> list[str]:
     """Return the names of the modules that the nearest project has installed here; empty if it is not installed."""
-    files = installed_by(root, top)
-    tops = {Path(file.parts[0]) for file in files if len(file.parts) > 1 or file.suffix in (".py", ".so")}
-    return sorted(
-        name for name in {top.name.partition(".")[0] for top in tops} if name.isidentifier() and "__" not in name
-    )
+    files = [file for file in installed_by(root, top) if len(file.parts) > 1 or file.suffix in (".py", ".so")]
+    names = {file.parts[0].partition(".")[0] for file in files}
+    return sorted(name for name in names if name.isidentifier() and "__" not in name)
 
 
 def is_module(path: Path) -> bool:

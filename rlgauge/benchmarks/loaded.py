@@ -6,16 +6,16 @@ import os
 import sys
 from typing import Any
 
-OPENED = ("open", "ctypes.dlopen", "sqlite3.connect")  # audit events whose first argument is a path
+OPEN_EVENTS = ("open", "ctypes.dlopen", "sqlite3.connect")  # audit events whose first argument is a path
 # modules that are imported when a process is started in ways that raise no audit event
 SPAWNERS = (
     "multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver",
     "joblib.externals.loky.backend.popen_loky_posix", "loky.backend.popen_loky_posix",
 )  # fmt: skip
-SPAWNED = ("subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system")
+SPAWN_EVENTS = ("subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system")
 
 
-class Loaded:
+class LoadedFiles:
     """Records loaded files by an audit hook, which stays until the process ends.
 
     A child process may load anything: only its start is recorded.
@@ -26,13 +26,13 @@ class Loaded:
 
     def __init__(self, tree: str) -> None:
         self.prefix, self.files, self.spawned = f"{os.path.realpath(tree)}{os.sep}", set[str](), False
-        sys.addaudithook(self.note)
+        sys.addaudithook(self.record)
 
-    def note(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def record(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Handle an audit event."""
-        if event in OPENED and arguments and isinstance(arguments[0], str | bytes | os.PathLike):
+        if event in OPEN_EVENTS and arguments and isinstance(arguments[0], str | bytes | os.PathLike):
             self.files.add(os.path.abspath(os.fsdecode(arguments[0])))
-        elif event in SPAWNED:
+        elif event in SPAWN_EVENTS:
             self.spawned = True
 
     def take(self) -> dict[str, Any]:

@@ -15,28 +15,28 @@ CHOICES = {"cores": ("one", "all"), "outputs": ("close", "same", "ignore")}
 
 def of(item: pytest.Item) -> dict[str, Any]:
     """Return the arguments of a test's ``rlgauge`` marks; the closest mark wins."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for mark in reversed(list(item.iter_markers("rlgauge"))):
         if mark.args:
             raise GateError(f"{item.nodeid}: mark rlgauge: give keyword arguments instead of {mark.args[0]!r}")
-        found |= mark.kwargs
-    for name, value in found.items():
+        settings |= mark.kwargs
+    for name, value in settings.items():
         check(f"{item.nodeid}: mark rlgauge: {name}", name, value)
-    return found
+    return settings
 
 
-def check(where: str, name: str, value: Any) -> None:
-    """Reject an unknown key or an invalid value of the mark; `where` starts the message."""
+def check(prefix: str, name: str, value: Any) -> None:
+    """Reject an unknown key or an invalid value of the mark; `prefix` starts the message."""
     if name in CHOICES:
         if value not in CHOICES[name]:
-            raise GateError(f"{where}: unknown value {value!r} (choose from {', '.join(CHOICES[name])})")
+            raise GateError(f"{prefix}: unknown value {value!r} (choose from {', '.join(CHOICES[name])})")
     elif name != "tolerance":
-        raise GateError(f"{where}: unknown key (choose from cores, outputs, tolerance)")
+        raise GateError(f"{prefix}: unknown key (choose from cores, outputs, tolerance)")
     elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise GateError(f"{where}: {value!r} is out of range; choose a fraction from 0 to below 1")
+        raise GateError(f"{prefix}: {value!r} is out of range; choose a fraction from 0 to below 1")
 
 
 def tolerance(settings: dict[str, Any], default: float) -> float:
     """Return the tolerance of outputs as a fraction of an array's largest value; infinity if they are not compared."""
-    by_kind = {"same": 0.0, "ignore": math.inf}
-    return by_kind.get(settings.get("outputs", "close"), float(settings.get("tolerance", default)))
+    fixed = {"same": 0.0, "ignore": math.inf}
+    return fixed.get(settings.get("outputs", "close"), float(settings.get("tolerance", default)))

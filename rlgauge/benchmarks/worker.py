@@ -1,8 +1,8 @@
-"""A worker that runs the tests of one side, started as a main module with ``ARGUMENTS CORES THREADS MEMORY``.
+"""A worker that runs the tests of one side, started as a main module with ``SETTINGS CORES THREADS MEMORY``.
 
-``ARGUMENTS`` is JSON: arguments of pytest, names of the packages that must come from this side, and more. To prepare a
-case, the worker runs its test up to the call of ``benchmark``. The test waits there, with its fixtures alive, while the
-case is timed, and continues when the case is closed.
+``SETTINGS`` is JSON, see :class:`WorkerPlugin`. To prepare a case, the worker runs its test up to the call of
+``benchmark``. The test waits there, with its fixtures alive, while the case is timed, and continues when the case is
+closed.
 """
 
 from __future__ import annotations
@@ -33,66 +33,67 @@ if __name__ == "__main__":  # before the project imports NumPy, which reads its 
 import pytest
 
 from rlgauge.benchmarks import marks
-from rlgauge.benchmarks.finder import First
+from rlgauge.benchmarks.finder import PackageFinder
 from rlgauge.benchmarks.fixture import (
+    NO_WEAVE,
     PLUGINS,
-    WEAVE,
     Benchmark,
-    Benchmarked,
-    Misused,
+    MisuseError,
+    TimedFunction,
     has_fixture,
     is_benchmark,
     missing_plugin,
 )
-from rlgauge.benchmarks.loaded import Loaded
-from rlgauge.parameters import described
+from rlgauge.benchmarks.loaded import LoadedFiles
+from rlgauge.parameters import describe_parameters
 from rlgauge.plugin import MARK
 from rlgauge.workers import SIDE
 
 SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that is not shown
-CONFTESTS = (
+CONFTEST_HINT = (
     "both sides use head's version: import names that base lacks only inside the fixtures or tests that use them"
 )
-PARTS = {"setup": "set-up", "call": "test", "teardown": "teardown"}
+PHASES = {"setup": "set-up", "call": "test", "teardown": "teardown"}
 
 
-class Tests(worker.Requests):
+class WorkerPlugin(worker.Requests):
     """Requests that the gate sends to a worker that runs tests; also a plugin of the worker's own pytest.
 
     Args:
         requests: stream of requests, one line of JSON each.
-        replies: stream for answers.
-        told: ``packages``: names of those that must come from this side; ``root``: top level of the repository;
-            ``folder`` and ``tree`` of this side; ``trace``: record which files of the tree are loaded; ``own``: this
-            side has its own benchmarks; ``renamed``: head's test ids by base's.
+        replies: stream for replies.
+        settings: ``packages``: names of those that must come from this side; ``root``: top level of the repository;
+            ``folder`` and ``tree`` of this side; ``trace``: record which files of the tree are loaded;
+            ``own_benchmarks``: this side has its own benchmarks; ``renamed``: head's test ids by base's. :func:`main`
+            uses the others.
 
     Attributes:
         items: all tests of this side, by id.
         broken: why files could not be collected, by node id.
-        asked: the current test's ``prepare`` request.
+        request: the current test's ``prepare`` request.
         fixture: the current test's ``benchmark`` fixture.
         closed: whether the gate has closed the current case.
         reports: pytest's reports of the current test's phases.
         raised: exception raised by the current test.
-        before: id of the previous test.
+        previous: id of the previous test.
         conftest: error message for a ``conftest.py`` that cannot be imported.
     """
 
-    def __init__(self, requests: TextIO, replies: TextIO, told: dict[str, Any]) -> None:
+    def __init__(self, requests: TextIO, replies: TextIO, settings: dict[str, Any]) -> None:
         super().__init__()
-        self.requests, self.replies, self.packages = requests, replies, told["packages"]
-        self.root, self.folder = told["root"], told["folder"]
-        self.files = Loaded(told["tree"]) if told.get("trace") else None
-        self.renamed: Mapping[str, str] = told.get("renamed", {})
+        self.requests, self.replies, self.packages = requests, replies, settings["packages"]
+        self.root, self.folder = settings["root"], settings["folder"]
+        self.files = LoadedFiles(settings["tree"]) if settings.get("trace") else None
+        self.renamed: Mapping[str, str] = settings.get("renamed", {})
         self.items: dict[str, pytest.Item] = {}
         self.broken: dict[str, dict[str, Any]] = {}
         self.session: pytest.Session | None = None
-        self.asked: dict[str, Any] = {}
+        self.request: dict[str, Any] = {}
         self.fixture: Benchmark | None = None
         self.closed = False
         self.reports: list[pytest.TestReport] = []
         self.raised: BaseException | None = None
-        self.before = ""
+        self.previous = ""
         self.conftest = ""
 
     @pytest.hookimpl(wrapper=True)
@@ -102,7 +103,7 @@ class Tests(worker.Requests):
             return (yield)
         except Exception as error:  # pytest has no public class for it
             if path := getattr(error, "path", None):
-                self.conftest = f"{os.path.relpath(path)} cannot be imported here: {words(error.__cause__)}"
+                self.conftest = f"{os.path.relpath(path)} cannot be imported here: {one_line(error.__cause__)}"
             raise
 
     @pytest.hookimpl(tryfirst=True)
@@ -132,19 +133,19 @@ class Tests(worker.Requests):
         if str(getattr(fixturedef.func, "__module__", "")).partition(".")[0] not in PLUGINS:
             return None
         if fixturedef.argname == "benchmark_weave":
-            raise Misused(WEAVE)
+            raise MisuseError(NO_WEAVE)
         if "codspeed_benchmark" in fixturedef.argnames:  # pytest-codspeed's own `benchmark`, which returns this fixture
             return None
-        made = self.fixture_of(request.node)
-        fixturedef.cached_result = made, fixturedef.cache_key(request), None
-        return made
+        fixture = self.create_fixture(request.node)
+        fixturedef.cached_result = fixture, fixturedef.cache_key(request), None
+        return fixture
 
-    def fixture_of(self, item: Any) -> Benchmark:
+    def create_fixture(self, item: Any) -> Benchmark:
         """Create the fixture for a test and remember it."""
         mark = item.get_closest_marker("benchmark")
         params = item.callspec.params if hasattr(item, "callspec") else None
-        counting = bool(self.asked.get("counted"))
-        self.fixture = Benchmark(self.timed, item.name, mark and mark.kwargs.get("group"), params, counting)
+        counting = bool(self.request.get("exact"))
+        self.fixture = Benchmark(self.time_it, item.name, mark and mark.kwargs.get("group"), params, counting)
         return self.fixture
 
     @pytest.hookimpl
@@ -155,14 +156,14 @@ class Tests(worker.Requests):
         """
         function = pyfuncitem.obj
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            raise Misused(
+            raise MisuseError(
                 "it is async def, and no plugin awaits it; enable a plugin such as pytest-asyncio, or time a function "
                 "that calls asyncio.run"
             )
         if has_fixture(pyfuncitem):
             return None
         arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-        self.fixture_of(pyfuncitem)(function, **arguments)
+        self.create_fixture(pyfuncitem)(function, **arguments)
         return True
 
     @pytest.hookimpl(wrapper=True)
@@ -172,9 +173,9 @@ class Tests(worker.Requests):
         report = yield
         if report.failed:
             error = report.call.excinfo.value
-            self.broken[report.nodeid] = {"failed": last_line(str(report.longrepr)), **self.explained(error)}
+            self.broken[report.nodeid] = {"failed": last_line(str(report.longrepr)), **self.absent_name(error)}
         elif report.skipped:
-            self.broken[report.nodeid] = {"skipped": reason(report)}
+            self.broken[report.nodeid] = {"skipped": skip_reason(report)}
         return report
 
     @pytest.hookimpl(tryfirst=True)
@@ -189,12 +190,12 @@ class Tests(worker.Requests):
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Answer requests until there are no more; pytest then tears down the fixtures."""
+        """Handle requests until there are no more; pytest then tears down the fixtures."""
         self.session = session
         gc.collect()
         gc.freeze()
         gc.enable()  # timed code may depend on it
-        self.answer_until(lambda: False)
+        self.handle_until(lambda: False)
         if session.config.pluginmanager.hasplugin(SLOW_TO_END):
             session.config.pluginmanager.unregister(name=SLOW_TO_END)
         return True
@@ -208,146 +209,147 @@ class Tests(worker.Requests):
             self.raised = call.excinfo.value
         return report
 
-    def answer_until(self, over: Callable[[], bool]) -> None:
-        """Answer requests until `over()` returns true or there are no more requests."""
-        while not over():
+    def handle_until(self, finished: Callable[[], bool]) -> None:
+        """Handle requests until `finished()` returns true or there are no more requests."""
+        while not finished():
             line = self.requests.readline()
             if not line:
-                if any(isinstance(prepared, Benchmarked) for prepared in self.prepared.values()):
+                if any(isinstance(prepared, TimedFunction) for prepared in self.prepared.values()):
                     raise pytest.exit.Exception("the gate has ended", 0)  # a test is waiting: tear down its fixtures
                 return
-            answer = self.answered(line)
-            if answer is not None:
-                self.reply(answer)
+            reply = self.handle(line)
+            if reply is not None:
+                self.send(reply)
 
-    def reply(self, answer: dict[str, Any]) -> None:
-        """Send an answer as a line of JSON."""
-        self.replies.write(json.dumps(answer) + "\n")
+    def send(self, reply: dict[str, Any]) -> None:
+        """Send a reply as a line of JSON."""
+        self.replies.write(json.dumps(reply) + "\n")
 
-    def prepare(self, identity: str, answer: str | None = None, counted: bool = False, fault: str = "") -> Any:
+    def prepare(self, identity: str, output: str | None = None, exact: bool = False, fault: str = "") -> Any:
         """Run a test: reply once when it calls ``benchmark``, and again when it ends after the case is closed.
+
+        The first reply has the test's ``info``; or ``failed``, why it cannot be timed, with ``absent`` if this revision
+        does not have what it needs; or ``skipped``, with the reason.
 
         Args:
             identity: id of the test, or name of a canary.
-            answer: file for the output, if wanted.
-            counted: whether the test's exact counts are wanted, at its end.
+            output: file for the output, if wanted.
+            exact: whether the test's exact counts are wanted, at its end.
             fault: ``module:function`` that replaces head's timed callable with a slower one.
         """
         from rlgauge.canary import CANARIES
 
         if identity in CANARIES:
             canary = CANARIES[identity]()
-            worker.saved(answer, canary.settle())
+            worker.save_output(output, canary.first_output())
             self.prepared[identity] = canary
-            return {"counters": {}}
+            return {}
         item = self.items.get(identity)
         if item is None:
             return self.missing(identity)
         assert self.session
-        self.asked = {"identity": identity, "answer": answer, "counted": counted, "fault": fault}
+        self.request = {"identity": identity, "output": output, "exact": exact, "fault": fault}
         self.reports, self.raised = [], None
         self.fixture, self.closed = None, False
         seed_all()
         try:
             self.session._setupstate.teardown_exact(item)  # fixtures that only tests of other files share
         except (Exception, pytest.fail.Exception) as error:
-            return {"failed": f"the teardown of fixtures shared with {self.before} failed: {words(error)}"}
-        self.before = identity
+            return {"failed": f"the teardown of fixtures shared with {self.previous} failed: {one_line(error)}"}
+        self.previous = identity
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=self.sibling(item))
-        return self.ended(identity)
+        return self.outcome(identity)
 
     def sibling(self, item: pytest.Item) -> pytest.Item | None:
         """Return a test next to this one, so that their shared fixtures stay alive; any other test if there is none."""
         others = [other for other in self.items.values() if other is not item]
         return next((other for other in others if other.parent is item.parent), next(iter(others), None))
 
-    def timed(self, benchmarked: Benchmarked) -> None:
+    def time_it(self, timed: TimedFunction) -> None:
         """Let the gate time the callable that a test passed to its fixture, until the case is closed."""
-        identity, fault = self.asked["identity"], self.asked["fault"]
+        identity, fault = self.request["identity"], self.request["fault"]
         if fault and os.environ[SIDE] == "head":
             module, _, function = fault.partition(":")
-            benchmarked.function = getattr(import_module(module), function)(benchmarked.function)
-        worker.saved(self.asked["answer"], benchmarked.first(), [self.folder])
-        benchmarked.settle()
-        self.prepared[identity] = benchmarked
-        given = self.fixture.extra_info if self.fixture else {}
-        info = {str(name): value for name, value in given.items() if isinstance(value, int | float | str)}
-        self.reply({"counters": {}, "info": info})
-        self.answer_until(lambda: identity not in self.prepared)
+            timed.function = getattr(import_module(module), function)(timed.function)
+        worker.save_output(self.request["output"], timed.first_output(), [self.folder])
+        timed.warm_up()
+        self.prepared[identity] = timed
+        extra_info = self.fixture.extra_info if self.fixture else {}
+        info = {str(name): value for name, value in extra_info.items() if isinstance(value, int | float | str)}
+        self.send({"info": info})
+        self.handle_until(lambda: identity not in self.prepared)
 
     def close(self, identity: str) -> Any:
         """Close a canary, or let a test continue to its end; the reply of ``prepare`` then reports how it ended."""
         prepared = self.prepared.pop(identity)
-        if isinstance(prepared, Benchmarked):
+        if isinstance(prepared, TimedFunction):
             self.closed = True
             return None
         prepared.close()
         return {}
 
-    def ended(self, identity: str) -> dict[str, Any]:
+    def outcome(self, identity: str) -> dict[str, Any]:
         """Return how a test ended, either before its case was prepared or after it was closed."""
         self.prepared.pop(identity, None)
         failed = [report for report in self.reports if report.failed]
         skipped = [report for report in self.reports if report.skipped]
         if failed:
-            return {
-                "failed": f"its {PARTS[str(failed[0].when)]} failed: {words(self.raised)}",
-                **self.explained(self.raised),
-            }
+            message = f"its {PHASES[str(failed[0].when)]} failed: {one_line(self.raised)}"
+            return {"failed": message, **self.absent_name(self.raised)}
         if skipped:
-            return {"skipped": reason(skipped[0])}
+            return {"skipped": skip_reason(skipped[0])}
         if self.fixture is None or not self.fixture.used:
             return {"failed": "it never calls benchmark: call benchmark(function, ...) in the test"}
         if not self.closed:
             return {"failed": "it catches an error of the timed function: let the test fail"}
-        return self.exact() | self.figures()
+        return self.exact_counts() | self.figures()
 
-    def exact(self) -> dict[str, Any]:
+    def exact_counts(self) -> dict[str, Any]:
         """Return the counts in ``extra_info["exact"]``, if they are wanted."""
         assert self.fixture
-        found = self.fixture.extra_info.get("exact", {}) if self.fixture.counting else {}
-        if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
-            return {"failed": f'extra_info["exact"]: {found!r} is not a dictionary of whole numbers'}
-        return {"exact": {str(name): number for name, number in found.items()}} if found else {}
+        counts = self.fixture.extra_info.get("exact", {}) if self.fixture.counting else {}
+        if not isinstance(counts, dict) or not all(type(number) is int for number in counts.values()):
+            return {"failed": f'extra_info["exact"]: {counts!r} is not a dictionary of whole numbers'}
+        return {"exact": {str(name): number for name, number in counts.items()}} if counts else {}
 
     def figures(self) -> dict[str, Any]:
         """Return the numbers in ``extra_info["figures"]``, if any."""
         assert self.fixture
-        given = self.fixture.extra_info.get("figures")
-        if not isinstance(given, Mapping):
+        figures = self.fixture.extra_info.get("figures")
+        if not isinstance(figures, Mapping):
             return {}
-        return {"figures": {str(name): float(value) for name, value in given.items() if isinstance(value, Real)}}
+        return {"figures": {str(name): float(value) for name, value in figures.items() if isinstance(value, Real)}}
 
     def missing(self, identity: str) -> dict[str, Any]:
         """Return why this side does not have a test."""
         identity = next((own for own, name in self.renamed.items() if name == identity), identity)
-        for node, why in self.broken.items():
+        for node, reply in self.broken.items():
             if not node or identity.startswith((f"{node}::", f"{node}/")):
-                return why if "skipped" in why else {**why, "failed": f"it cannot be collected: {why['failed']}"}
+                if "skipped" in reply:
+                    return reply
+                return {**reply, "failed": f"it cannot be collected: {reply['failed']}"}
         return {"failed": "pytest does not collect it on this side"}
 
-    def explained(self, error: BaseException | None) -> dict[str, str]:
-        """Return as ``absent`` the name that the code under test lacks on this side, if that caused the error."""
+    def absent_name(self, error: BaseException | None) -> dict[str, str]:
+        """Return the error as ``absent`` if its cause is a name that the code under test lacks on this side."""
         seen: set[int] = set()
         while error is not None and id(error) not in seen:
             seen.add(id(error))
-            missing = getattr(error, "name", None)
-            if isinstance(error, AttributeError):
-                of = error.obj if isinstance(error.obj, ModuleType | type) else type(error.obj)
-                missing = of.__name__ if isinstance(of, ModuleType) else of.__module__
-            if (
-                isinstance(error, ImportError | AttributeError)
-                and missing
-                and missing.partition(".")[0] in self.packages
-            ):
-                return {"absent": words(error)}
+            module = None
+            if isinstance(error, ImportError):
+                module = error.name
+            elif isinstance(error, AttributeError):
+                owner = error.obj if isinstance(error.obj, ModuleType | type) else type(error.obj)
+                module = owner.__name__ if isinstance(owner, ModuleType) else owner.__module__
+            if module and module.partition(".")[0] in self.packages:
+                return {"absent": one_line(error)}
             error = error.__cause__ or error.__context__
         return {}
 
     def hello(self) -> dict[str, Any]:
         """Report that all tests are collected, with the values of their parameters on this side."""
         params = {
-            identity: described(item.callspec.params, [self.folder])
+            identity: describe_parameters(item.callspec.params, [self.folder])
             for identity, item in self.items.items()
             if isinstance(item, pytest.Function) and hasattr(item, "callspec") and is_benchmark(item)
         }
@@ -368,26 +370,26 @@ class Tests(worker.Requests):
 
     def origins(self) -> dict[str, Any]:
         """Return the file or directory from which each package under test is imported, if it is found."""
-        found = {}
+        origins = {}
         for name in self.packages:
             try:
                 spec = find_spec(name)
             except (ImportError, ValueError):
                 continue
-            places = [spec.origin] if spec and spec.origin else [*((spec and spec.submodule_search_locations) or ())]
-            if places:
-                found[name] = str(Path(places[0]).resolve())
-        imported = [name for name in found if name in sys.modules]
-        missing = {name: words for name, item in self.items.items() if (words := missing_plugin(item))}
-        return {"origins": found, "imported": imported, "strays": sorted(self.strays()), "missing": missing}
+            paths = [spec.origin] if spec and spec.origin else [*((spec and spec.submodule_search_locations) or ())]
+            if paths:
+                origins[name] = str(Path(paths[0]).resolve())
+        imported = [name for name in origins if name in sys.modules]
+        missing = {name: message for name, item in self.items.items() if (message := missing_plugin(item))}
+        return {"origins": origins, "imported": imported, "strays": sorted(self.strays()), "missing": missing}
 
     def strays(self) -> Iterator[str]:
         """Yield the files of loaded modules that belong to the repository itself instead of to this side."""
-        kept = (self.folder, sys.prefix, str(Path(__file__).parents[1]))
+        allowed = (self.folder, sys.prefix, str(Path(__file__).parents[1]))
         for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None) or ""
             inside = file.startswith(f"{self.root}{os.sep}") and "site-packages" not in file
-            if inside and not file.startswith(tuple(f"{place}{os.sep}" for place in kept)):
+            if inside and not file.startswith(tuple(f"{folder}{os.sep}" for folder in allowed)):
                 yield file
 
 
@@ -400,13 +402,13 @@ def leave_working_tree(copied: Sequence[str]) -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith("__editable__"):
             mapping = getattr(module, "MAPPING", {})
-            for package in [package for package, place in mapping.items() if within(place, copied)]:
+            for package in [package for package, path in mapping.items() if is_inside(path, copied)]:
                 del mapping[package]
 
 
-def within(place: str, folders: Sequence[str]) -> bool:
+def is_inside(path: str, folders: Sequence[str]) -> bool:
     """Return whether a path is in one of some directories."""
-    return any(os.path.realpath(place).startswith(f"{folder}{os.sep}") for folder in folders)
+    return any(os.path.realpath(path).startswith(f"{folder}{os.sep}") for folder in folders)
 
 
 def seed_all() -> None:
@@ -418,18 +420,18 @@ def seed_all() -> None:
         torch.manual_seed(worker.SEED)
 
 
-def reason(report: Any) -> str:
+def skip_reason(report: Any) -> str:
     """Return why a test or a file was skipped."""
-    why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-    return str(why).removeprefix("Skipped: ")
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+    return str(reason).removeprefix("Skipped: ")
 
 
-def words(error: BaseException | None) -> str:
+def one_line(error: BaseException | None) -> str:
     """Return an exception as one line."""
     if error is None:
         return "unknown reason"
     first = str(error).strip().partition("\n")[0]
-    if isinstance(error, Misused | pytest.fail.Exception):
+    if isinstance(error, MisuseError | pytest.fail.Exception):
         return first
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
@@ -441,20 +443,20 @@ def last_line(text: str) -> str:
 
 
 def main(requests: TextIO, replies: TextIO) -> None:
-    """Run the worker's pytest, which answers requests instead of running tests in order."""
-    told = json.loads(sys.argv[-4])
-    leave_working_tree(told["copied"])
-    if told["first"]:
-        First(told["packages"], told["first"])
-    tests = Tests(requests, replies, told)
+    """Run the worker's pytest, which handles requests instead of running tests in order."""
+    settings = json.loads(sys.argv[-4])
+    leave_working_tree(settings["copied"])
+    if settings["import_folders"]:
+        PackageFinder(settings["packages"], settings["import_folders"])
+    plugin = WorkerPlugin(requests, replies, settings)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures are torn down
-    code = pytest.main(told["arguments"], plugins=[tests])
-    if tests.conftest:
-        sys.stderr.write(f"{tests.conftest}{'' if told.get('own') else f'; {CONFTESTS}'}\n")
-    elif tests.session is None and code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+    code = pytest.main(settings["arguments"], plugins=[plugin])
+    if plugin.conftest:
+        sys.stderr.write(f"{plugin.conftest}{'' if settings.get('own_benchmarks') else f'; {CONFTEST_HINT}'}\n")
+    elif plugin.session is None and code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         sys.stderr.write("pytest ended before it collected anything\n")  # otherwise pytest has printed the reason
     sys.stderr.flush()
-    os._exit(0 if tests.session else 1)
+    os._exit(0 if plugin.session else 1)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Compare the outputs of both sides for the same inputs; workers write them, see :mod:`.answer_files`."""
+"""Compare the outputs of both sides for the same inputs; workers write them, see :mod:`.output_files`."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .answer_files import UNSAID
+from .output_files import UNKNOWN
 
 KINDS = "biufcUSMm"  # kinds of dtypes: numbers, text and times
 
 
-class AnswerError(Exception):
-    """A file does not hold a complete answer; the message has its name and the reason."""
+class OutputError(Exception):
+    """A file does not hold a complete output; the message has its name and the reason."""
 
 
-class Answer(NamedTuple):
-    """Output of one side: the structure of its containers and objects, and the arrays that the structure numbers."""
+class Output(NamedTuple):
+    """Output of one side: the structure of its containers and objects, and the arrays in it, in order."""
 
     structure: Any
     arrays: list[np.ndarray[Any, Any]]
 
 
-def read(path: Path) -> Answer:
-    """Read an answer file, without executing or unpickling anything in it."""
+def read(path: Path) -> Output:
+    """Read an output file, without executing or unpickling anything in it."""
     try:
         data = path.read_bytes()
         start = data.index(b"\n") + 1
         header = json.loads(data[:start])
         if len(data) - start != header["size"]:
             raise ValueError(f"{len(data) - start} bytes of arrays, but the header says {header['size']}")
-        return Answer(header["structure"], [array(data, start, **found) for found in header["arrays"]])
+        return Output(header["structure"], [array(data, start, **entry) for entry in header["arrays"]])
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise AnswerError(f"{path.name} is not a complete answer file: {type(error).__name__}: {error}") from error
+        raise OutputError(f"{path.name} is not a complete output file: {type(error).__name__}: {error}") from error
 
 
 def array(data: bytes, start: int, *, dtype: str, shape: list[int], offset: int) -> np.ndarray[Any, Any]:
@@ -48,24 +48,24 @@ def array(data: bytes, start: int, *, dtype: str, shape: list[int], offset: int)
 
 
 def same(first: Path, second: Path, tolerance: float) -> bool:
-    """Return whether two answer files agree: equal structures, and arrays within the tolerance.
+    """Return whether two output files agree: equal structures, and arrays within the tolerance.
 
     `tolerance` is a fraction of each array's largest value.
     """
     a, b = read(first), read(second)
-    if not alike(a.structure, b.structure):
+    if not equal_structures(a.structure, b.structure):
         return False
     if len(a.arrays) != len(b.arrays):  # an unknown part may have arrays on one side only
         return True
     return all(close(x, y, tolerance) for x, y in zip(a.arrays, b.arrays, strict=True))
 
 
-def alike(first: Any, second: Any) -> bool:
+def equal_structures(first: Any, second: Any) -> bool:
     """Return whether two structures are equal, except for parts that are unknown in either."""
-    if UNSAID in (first, second):
+    if UNKNOWN in (first, second):
         return True
     if isinstance(first, list) and isinstance(second, list):
-        return len(first) == len(second) and all(map(alike, first, second))
+        return len(first) == len(second) and all(map(equal_structures, first, second))
     return bool(first == second)
 
 
