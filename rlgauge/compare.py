@@ -203,8 +203,8 @@ class Result:
 class TwoTestPairs(Pairs):
     """Pairs whose sides run different tests, each with its own number of calls per sample.
 
-    `tests` has the ids of the two tests of each comparison, and `tolerances` its largest relative difference of
-    outputs.
+    `tests` has the ids of the two tests of each comparison, `tolerances` its largest relative difference of outputs,
+    and `compared` names those whose outputs are compared.
     """
 
     def __init__(
@@ -214,10 +214,11 @@ class TwoTestPairs(Pairs):
         tolerances: dict[str, float],
         folder: Path,
         tests: Mapping[str, tuple[str, str]],
+        compared: Collection[str],
     ) -> None:
-        blocks = plan.blocks if plan.measure in TIMED else 1
+        blocks = 1 if plan.measure in MEMORY else plan.blocks
         super().__init__(sides, blocks, plan.limit, tolerances, folder, random.Random(plan.seed))
-        self.tests, self.outputs, self.quantity = tests, plan.outputs, plan.measure
+        self.tests, self.compared, self.quantity = tests, compared, plan.measure
         self.info: dict[str, list[dict[str, Any]]] = {}  # extra_info of both tests
         self.side_plans: dict[str, list[SamplePlan]] = {}
 
@@ -228,7 +229,7 @@ class TwoTestPairs(Pairs):
     def prepare(self, workers: Sequence[Worker], name: str, record: Record) -> bool:
         """Prepare both tests; raise CaseError if one fails or the outputs differ."""
         files = self.folder / "first.output", self.folder / "second.output"
-        compared = self.outputs != "ignore" and name not in self.info
+        compared = name in self.compared and name not in self.info
         with as_case_error(name):
             for worker, test, file in zip(workers, self.tests[name], files, strict=True):
                 worker.ask("prepare", identity=test, output=str(file) if compared else None)
@@ -303,9 +304,12 @@ def all_cases(source: Benchmarks) -> dict[str, Case]:
 class Comparisons:
     """Comparisons whose tests run one after the other in the same pairs of processes.
 
+    Two comparisons of the same two benchmarks, by different measures, share their samples.
+
     Args:
         tests: two benchmarks per comparison, by its name.
-        plan: how to compare.
+        plans: how to compare, by the same names; they may differ in ``items``, ``outputs``, ``tolerance`` and, if none
+            is one of memory, in ``measure``.
         folder: name of the sides' directories; compiled files in them are kept from pair to pair.
 
     Attributes:
@@ -319,10 +323,11 @@ class Comparisons:
         source: Benchmarks,
         layout: Layout,
         tests: Mapping[str, tuple[Case, Case]],
-        plan: Plan,
+        plans: Mapping[str, Plan],
         folder: str = "compared",
     ) -> None:
-        self.tests, self.plan = tests, plan
+        self.tests, self.plans = tests, plans
+        self.plan = plan = next(iter(plans.values()))
         cases = [case for pair in tests.values() for case in pair]
         source.names = list(dict.fromkeys(case.id for case in cases))  # workers collect only the files of these
         self.place = plan.place(cases)
@@ -330,14 +335,17 @@ class Comparisons:
             changed(layout.side(None, f"{folder}-{name}"), name=name, memory="default", threads=threads)
             for name, threads in (("base", plan.threads_a), ("head", plan.threads_b))
         ]
-        given = 0.0 if plan.outputs == "same" else plan.tolerance
-        tolerances = {
-            name: max(case.tolerance for case in pair) if given is None else given for name, pair in tests.items()
-        }
+        tolerances = {name: tolerance_of(plans[name], pair) for name, pair in tests.items()}
+        compared = [name for name in tests if plans[name].outputs != "ignore"]
         ids = {name: (first.id, second.id) for name, (first, second) in tests.items()}
-        self.pairs = TwoTestPairs(sides, plan, tolerances, layout.folder, ids)
+        alike = {name: (pair, name in compared, tolerances[name]) for name, pair in ids.items()}
+        first_of = {key: name for name, key in reversed(alike.items())}
+        self.sampled = {name: first_of[key] for name, key in alike.items()}  # the comparison whose samples it shares
+        self.pairs = TwoTestPairs(sides, plan, tolerances, layout.folder, ids, compared)
         machine = source.machine()
-        self.results = {name: Result(*pair, measure=plan.measure, machine=machine) for name, pair in ids.items()}
+        self.results = {
+            name: Result(*pair, measure=plans[name].measure, machine=machine) for name, pair in ids.items()
+        }
         self.side_values: dict[str, list[list[float]]] = {name: [] for name in tests}
         self.failed: dict[str, ComparisonError] = {}
 
@@ -365,7 +373,7 @@ class Comparisons:
             try:
                 self.measure_pair(names)
             except ComparisonError as error:
-                self.failed[error.name] = error
+                self.failed |= {name: error for name in names if error.name in (name, self.sampled[name])}
             else:
                 log(names)
 
@@ -391,26 +399,28 @@ class Comparisons:
 
     def measure_blocks(self, names: Sequence[str]) -> dict[str, list[Block]]:
         """Return the blocks of one pair of the named comparisons."""
-        records = {name: Record() for name in names}
+        sampled = list(dict.fromkeys(self.sampled[name] for name in names))
+        records = {name: Record() for name in sampled}
         try:
-            pair = self.pairs.measure_pair(records, names, self.place, thorough=True)
+            pair = self.pairs.measure_pair(records, sampled, self.place, thorough=True)
         except CaseError as error:
             raise ComparisonError(error.name, str(error)) from error
         except PairError as error:
             raise GateError(str(error)) from error
-        for name in names:
+        for name in sampled:
             if name not in pair:
                 raise ComparisonError(name, records[name].words)
-        return pair
+        return {name: pair[self.sampled[name]] for name in names}
 
     def add(self, name: str, blocks: Sequence[Block]) -> None:
         """Add one pair's blocks to the result of a comparison."""
-        result = self.results[name]
-        items = item_counts(self.pairs.info[name], self.tests[name], result) if self.plan.items else (1.0, 1.0)
+        result, plan = self.results[name], self.plans[name]
+        info = self.pairs.info[self.sampled[name]]
+        items = item_counts(info, self.tests[name], result) if plan.items else (1.0, 1.0)
         sides = [side / count for side, count in zip(self.measures(name, blocks), items, strict=True)]
-        if self.plan.measure == "difference":
+        if plan.measure == "difference":
             result.values.append(median(a / items[0] - b / items[1] for a, b in blocks))
-        elif self.plan.measure == "seconds":
+        elif plan.measure == "seconds":
             result.values.append(math.exp(-log_ratio(blocks)) * items[1] / items[0])
         else:
             result.values.append(sides[0] / sides[1])
@@ -419,11 +429,11 @@ class Comparisons:
 
     def measures(self, name: str, blocks: Sequence[Block]) -> list[float]:
         """Return each side's measure in one pair, per call; raise GateError unless it is positive and finite."""
-        measure, tests = self.plan.measure, self.tests[name]
+        measure, tests = self.plans[name].measure, self.tests[name]
         if measure in TIMED or measure in MEMORY:
             values = [spread(side) if measure == "spread" else median(side) for side in zip(*blocks, strict=True)]
         else:
-            figures = [reply.get("figures", {}) for reply in self.pairs.close_replies[name]]
+            figures = [reply.get("figures", {}) for reply in self.pairs.close_replies[self.sampled[name]]]
             for case, of_case in zip(tests, figures, strict=True):
                 if measure not in of_case:
                     known = ", ".join([*TIMED, *MEMORY, *of_case])
@@ -449,7 +459,7 @@ def compare(source: Benchmarks, first: str, second: str, plan: Plan, log: Callab
     cases = all_cases(source)
     tests = cases[resolve_id(first, cases, "A")], cases[resolve_id(second, cases, "B")]
     with laid_out(source, source.root) as layout:
-        comparisons = Comparisons(source, layout, {"": tests}, plan)
+        comparisons = Comparisons(source, layout, {"": tests}, {"": plan})
         result = comparisons.results[""]
         comparisons.measure_all(lambda: log(f"compare: pair {len(result.values)}: {result.values[-1]:.4g}"))
     return result
@@ -514,12 +524,20 @@ def rank(source: Benchmarks, patterns: Sequence[str], plan: Plan, log: Callable[
         raise GateError(f"{' '.join(patterns)}: {found}; give patterns that match two or more benchmarks")
     baseline, *others = chosen
     with laid_out(source, source.root) as layout:
-        comparisons = Comparisons(source, layout, {case.id: (baseline, case) for case in others}, plan)
+        tests = {case.id: (baseline, case) for case in others}
+        comparisons = Comparisons(source, layout, tests, dict.fromkeys(tests, plan))
         first = comparisons.results[others[0].id]
         comparisons.measure_all(lambda: log(f"rank: pair {len(first.values)} of {len(chosen)} benchmarks"))
     speedups = {name: result.values for name, result in comparisons.results.items()}
     speedups = {baseline.id: [1.0] * len(first.values)} | speedups
     return Ranking(baseline.id, speedups, first.per, first.machine)
+
+
+def tolerance_of(plan: Plan, tests: Sequence[Case]) -> float:
+    """Return the largest relative difference between the outputs of two benchmarks that counts as none."""
+    if plan.outputs == "same":
+        return 0.0
+    return max(case.tolerance for case in tests) if plan.tolerance is None else plan.tolerance
 
 
 def item_counts(info: Sequence[Mapping[str, Any]], pair: Sequence[Case], result: Result) -> tuple[float, float]:

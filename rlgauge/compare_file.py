@@ -1,7 +1,8 @@
 """A file of comparisons, ``rlgauge compare --file FILE.toml``, measured in random order.
 
-Comparisons that run on one core with the same plan share pairs of processes, in groups. The results so far are written
-after each group, so that an interrupted run can be resumed.
+Some comparisons share pairs of processes: those that run on one core with the same plan, those on all cores that name
+the same ``group``, and those of the same two tests by different measures. The results so far are written after each
+group, so that an interrupted run can be resumed.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Comparison:
         a: id or pattern of a benchmark.
         b: id or pattern of the other benchmark.
         items: see :class:`.compare.Plan`; likewise the following keys up to ``cores``.
+        group: comparisons of the same group share pairs of processes on all cores too.
         note: for the reader; copied to the result.
         leaves_out: for the reader; copied to the result.
     """
@@ -57,6 +59,7 @@ class Comparison:
     threads_a: int | None = None
     threads_b: int | None = None
     cores: str | None = None
+    group: str = ""
     note: Any = None
     leaves_out: Any = None
 
@@ -127,11 +130,12 @@ def compare_file(
             current = conditions(source, layout, file, default, out)
             rows = resumable_rows(out, current, log) if resume else {}
             order = random.Random(default.seed).sample(list(comparisons), len(comparisons))
-            pending = {name: (comparisons[name][1], tests[name]) for name in order if name not in rows}
+            pending = {name: (*comparisons[name], tests[name]) for name in order if name not in rows}
             for group, names in enumerate(groups(pending)):
-                chosen, plan = {name: tests[name] for name in names}, comparisons[names[0]][1]
+                chosen = {name: tests[name] for name in names}
+                plans = {name: comparisons[name][1] for name in names}
                 results = measure_group(
-                    source, layout, chosen, plan, f"comparison-{group}", lambda text: log(f"  {text}")
+                    source, layout, chosen, plans, f"comparison-{group}", lambda text: log(f"  {text}")
                 )
                 rows |= {name: comparisons[name][0].row(**result) for name, result in results.items()}
                 written = {name: rows[name] for name in comparisons if name in rows}
@@ -148,18 +152,22 @@ def compare_file(
     return INVALID if failed else 0
 
 
-def groups(comparisons: Mapping[str, tuple[Plan, Sequence[Case]]]) -> list[list[str]]:
-    """Group the comparisons that share pairs of processes: those with equal plans that run on one core."""
+def groups(comparisons: Mapping[str, tuple[Comparison, Plan, Sequence[Case]]]) -> list[list[str]]:
+    """Group the comparisons that share pairs of processes, see the top of this module."""
     all_groups: list[list[str]] = []
-    last: dict[Plan, list[str]] = {}  # plan -> group that the next comparison joins
-    for name, (plan, tests) in comparisons.items():
-        alone = plan.measure in MEMORY or plan.place(tests).one is None
-        group = [] if alone else last.get(plan, [])
-        if not group or len(group) == GROUP_SIZE:
-            group = []
+    last: dict[Any, list[str]] = {}  # key -> group that the next comparison joins
+    for name, (comparison, plan, tests) in comparisons.items():
+        if plan.measure in MEMORY:
+            all_groups.append([name])
+            continue
+        alone = plan.place(tests).one is None and (not comparison.group or any(case.all_cores for case in tests))
+        ids = tuple(case.id for case in tests)
+        alike = replace(plan, measure="", items=False, outputs="close", tolerance=None)
+        key = alike, comparison.group, ids if alone else ()
+        group = last.setdefault(key, [])
+        if not group or len({comparisons[other][2] for other in group} | {tests}) > GROUP_SIZE:
+            group = last[key] = []
             all_groups.append(group)
-        if not alone:
-            last[plan] = group
         group.append(name)
     return all_groups
 
@@ -168,7 +176,7 @@ def measure_group(
     source: Benchmarks,
     layout: Layout,
     tests: Mapping[str, tuple[Case, Case]],
-    plan: Plan,
+    plans: Mapping[str, Plan],
     folder: str,
     log: Callable[[str], None],
 ) -> dict[str, Row]:
@@ -180,7 +188,7 @@ def measure_group(
         log(f"pair {len(values)}{outcome}")
 
     try:
-        comparisons = Comparisons(source, layout, tests, plan, folder)
+        comparisons = Comparisons(source, layout, tests, plans, folder)
         comparisons.measure_each(log_pair)
     except GateError as error:
         return {name: {"error": str(error)} for name in tests}

@@ -57,6 +57,7 @@ class Comparison(BaseModel):
     tolerance: float | None
     threads_a: int | None
     cores: str = "all"
+    group: str = ""
 
 
 class Claim(BaseModel):
@@ -117,11 +118,13 @@ class Claim(BaseModel):
     def comparison(self, context: str) -> Comparison:
         """Return the comparison of a context; claims with equal comparisons share one measurement."""
         a, b = (node_id(self.workload, test) for test in self.contexts[context])
+        # thread pools of several libraries in one process disturb each other
+        group = " ".join(by_name(self.workload)[test].params["backend"] for test in self.contexts[context])
         outputs = "close" if self.same == "close" else "ignore"
         tolerance = (self.tolerance or CLOSE) if outputs == "close" else None
         return Comparison(
             a=a, b=b, measure=self.measure, items=self.items, outputs=outputs, tolerance=tolerance,
-            threads_a=self.threads_a,
+            threads_a=self.threads_a, group=group,
         )  # fmt: skip
 
     def needs(self, *tests: str) -> str:
