@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -68,11 +67,21 @@ def nearest_middle(low: int, high: int, skipped: Collection[int]) -> int | None:
     return min(candidates, key=lambda number: abs(number - (low + high) // 2), default=None)
 
 
-@contextmanager
-def comparing(
-    source: Benchmarks, case: Case, rule: Rule, limit: float
-) -> Iterator[Callable[[str, str, int], CommitComparison]]:
-    """Provide ``compare(base, head, count)``, which measures pairs of two commits by the working tree's benchmarks."""
+def bisect(
+    source: Benchmarks,
+    good: str,
+    bad: str,
+    case: Case,
+    rule: Rule,
+    limit: float = LIMIT,
+    log: Callable[[str], None] = print,
+) -> CommitComparison:
+    """Return the first commit with more than half of the total slowdown, compared with its predecessor.
+
+    All commits are measured with the working tree's benchmarks. Raises GateError if no commits lie between the
+    revisions; see also :func:`search`.
+    """
+    commits = [revisions.resolve(source.root, good), *commits_between(source.root, good, bad)]
     rng = random.Random(0)
     with laid_out(source, source.root) as layout:
 
@@ -91,49 +100,52 @@ def comparing(
             values = [log_ratio(pair) for pair in record.confirm]
             return CommitComparison(head, median(values), *interval(values), count, signed_rank(values, rule.tolerated))
 
-        yield compare
+        return search(commits, compare, case.id, rule, log)
 
 
-def bisect(
-    source: Benchmarks,
-    good: str,
-    bad: str,
-    case: Case,
+def search(
+    commits: Sequence[str],
+    compare: Callable[[str, str, int], CommitComparison],
+    name: str,
     rule: Rule,
-    limit: float = LIMIT,
-    log: Callable[[str], None] = print,
+    log: Callable[[str], None],
 ) -> CommitComparison:
     """Return the first commit with more than half of the total slowdown, compared with its predecessor.
 
-    The bad commit and the commit found are measured with ``rule.confirm`` pairs and must be slower at the rule's level;
-    other commits get half as many pairs. A commit in between that cannot be measured is skipped.
+    The last commit and the commit found are measured with ``rule.confirm`` pairs and must be slower at the rule's
+    level; other commits get half as many pairs. A commit in between that cannot be measured is skipped.
 
-    Raises GateError if no commits lie between the revisions, if the case is not slower or fails at either end, or if
-    the commit cannot be determined with certainty.
+    Args:
+        commits: full hashes; the first is not slow.
+        compare: ``compare(base, head, count)`` measures `count` pairs of two commits.
+        name: id of the case, for messages.
+        rule: the decision rule.
+        log: prints a line of progress.
+
+    Raises:
+        GateError: the case is not slower or fails at either end, or the commit cannot be determined with certainty.
     """
-    commits = [revisions.resolve(source.root, good), *commits_between(source.root, good, bad)]
-    with comparing(source, case, rule, limit) as compare:
-        whole = compare(commits[0], commits[-1], rule.confirm)
-        if whole.p > rule.level:
-            raise GateError(f"{case.id} is not slower at {bad}: {whole}, p = {whole.p:.2g}")
-        log(f"{whole}: the whole slowdown, in {number_of(len(commits) - 1, 'commit')}")
-        low, high = 1, len(commits) - 1
-        skipped: set[int] = set()
-        while low < high:  # invariant: the commit before low is fast, and high is slow
-            middle = nearest_middle(low, high, skipped)
-            if middle is None:
-                names = ", ".join(commit[:12] for commit in commits[low : high + 1])
-                raise GateError(f"{case.id}: the first slow commit is one of {names}; only the last of them can run")
-            try:
-                tried = compare(commits[0], commits[middle], math.ceil(rule.confirm / 2))
-            except GateError as error:
-                log(f"{commits[middle][:12]} skipped: {error}")
-                skipped.add(middle)
-                continue
-            slow = tried.slowdown > whole.slowdown / 2
-            log(f"{tried}: {'slow' if slow else 'fast'}")
-            low, high = (low, middle) if slow else (middle + 1, high)
-        found = compare(commits[low - 1], commits[low], rule.confirm)
+    total = compare(commits[0], commits[-1], rule.confirm)
+    if total.p > rule.level:
+        raise GateError(f"{name} is not slower: {total}, p = {total.p:.2g}")
+    log(f"{total}: the total slowdown, in {number_of(len(commits) - 1, 'commit')}")
+    low, high = 1, len(commits) - 1
+    skipped: set[int] = set()
+    while low < high:  # invariant: the commit before low is fast, and high is slow
+        middle = nearest_middle(low, high, skipped)
+        if middle is None:
+            names = ", ".join(commit[:12] for commit in commits[low : high + 1])
+            raise GateError(f"{name}: the first slow commit is one of {names}; only the last of them can run")
+        try:
+            tried = compare(commits[0], commits[middle], math.ceil(rule.confirm / 2))
+        except GateError as error:
+            log(f"{commits[middle][:12]} skipped: {error}")
+            skipped.add(middle)
+            continue
+        slow = tried.slowdown > total.slowdown / 2
+        log(f"{tried}: {'slow' if slow else 'fast'}")
+        low, high = (low, middle) if slow else (middle + 1, high)
+    found = compare(commits[low - 1], commits[low], rule.confirm)
     if found.p > rule.level:
         raise GateError(f"uncertain: the most likely commit is {found} compared with its parent, p = {found.p:.2g}")
     return found

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from .rule import Rule, confirmed, suspect_direction
 from .statistics import rate_interval
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -44,17 +40,6 @@ class PairLogRatio(NamedTuple):
     thorough: float
 
 
-def confirmation_log_ratios(values: npt.ArrayLike, rule: Rule) -> npt.NDArray[np.float64]:
-    """Return the log-ratios of confirmations, as measured among many suspects.  f[..., n, 2] -> f[..., n]
-
-    `values` holds quick and thorough log-ratios, in the order of the pairs.
-    """
-    import numpy as np
-
-    both = np.asarray(values, dtype=float)
-    return np.where(np.arange(both.shape[-2]) < rule.screen, both[..., 0], both[..., 1])
-
-
 def verdicts(values: Sequence[PairLogRatio], rule: Rule, suspects: int = 1) -> Iterator[tuple[bool, bool]]:
     """Yield, for successive verdicts on fresh pairs, whether the case was a suspect and whether it was `slower`.
 
@@ -71,7 +56,8 @@ def verdicts(values: Sequence[PairLogRatio], rule: Rule, suspects: int = 1) -> I
             yield False, False
         else:
             for pairs in range(rule.confirm, min(rule.most, len(others)) + 1, rule.confirm):
-                (p,) = confirmed(confirmation_log_ratios([others[:pairs]], rule), rule)
+                quick, thorough = others[: rule.screen], others[rule.screen : pairs]  # as measured among many suspects
+                (p,) = confirmed([[*(pair.quick for pair in quick), *(pair.thorough for pair in thorough)]], rule)
                 slower = suspects * p <= rule.level
                 if slower or p == 1:
                     break

@@ -22,10 +22,10 @@ def test_the_slowed_canaries_do_five_percent_more_on_head_alone(monkeypatch, cor
         for name, make in canary.CANARIES.items():
             made = make()
             done.clear()
-            (answer,) = made.settle()
+            (output,) = made.first_output()
             made.close()
             counts[side, name] = len(done)
-            assert answer == sha256(canary.DATA).digest()
+            assert output == sha256(canary.DATA).digest()
     assert counts == {
         (side, name): cores * (42 if side == "head" and name in (SLOWED, SLOWED_ON_ALL) else 40)
         for side in ("base", "head")
@@ -36,6 +36,6 @@ def test_the_slowed_canaries_do_five_percent_more_on_head_alone(monkeypatch, cor
 def test_a_sample_of_a_canary_is_one_run(monkeypatch):
     monkeypatch.setenv(canary.SIDE, "base")
     made = canary.CANARIES[SAME]()
-    assert (made.calls, made.measure_calls()) == (1, 1)
+    assert (made.calls, made.calibrate()) == (1, 1)
     assert made.sample() > 0
     made.close()

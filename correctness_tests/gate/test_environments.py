@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rlgauge import environments
-from rlgauge.environments import lacks
+from rlgauge.environments import missing_requirement
 from rlgauge.interrupts import by_sigterm
 from rlgauge.rule import GateError
 
@@ -48,7 +48,7 @@ def installed(monkeypatch):
     ],
 )
 def test_a_lock_file_is_compared_with_the_installed_packages(text, wanted):
-    assert lacks(text) == wanted
+    assert missing_requirement(text) == wanted
 
 
 @pytest.fixture

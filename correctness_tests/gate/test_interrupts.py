@@ -13,9 +13,9 @@ import threading
 import numpy as np
 import pytest
 
-from rlgauge import answer_files, answers
+from rlgauge import output_files, outputs
 from rlgauge.command import ended
-from rlgauge.interrupts import SIGNALS, by_sigterm, heard, held
+from rlgauge.interrupts import SIGNALS, allow_interrupts, by_sigterm, defer_interrupts
 from rlgauge.rule import GateError
 
 
@@ -26,17 +26,17 @@ def interrupt(request):
     signal.signal(signal.SIGHUP, before)
 
 
-def test_a_held_interrupt_is_raised_at_the_end(interrupt):
+def test_a_deferred_interrupt_is_raised_at_the_end(interrupt):
     done = []
     with pytest.raises(KeyboardInterrupt):
-        with held():
+        with defer_interrupts():
             interrupt()
             done.append("all of it")
         done.append("more")
     assert done == ["all of it"]
 
 
-@pytest.mark.parametrize("context", [held, by_sigterm])
+@pytest.mark.parametrize("context", [defer_interrupts, by_sigterm])
 def test_nohup_ignores_a_closed_terminal(context):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -47,19 +47,19 @@ def test_nohup_ignores_a_closed_terminal(context):
         signal.signal(signal.SIGHUP, before)
 
 
-def test_an_earlier_interrupt_is_raised_where_interrupts_are_heard(interrupt):
-    with pytest.raises(KeyboardInterrupt), held():
+def test_a_pending_interrupt_is_raised_where_interrupts_are_allowed(interrupt):
+    with pytest.raises(KeyboardInterrupt), defer_interrupts():
         interrupt()
-        with heard():
+        with allow_interrupts():
             pytest.fail("it was not heard")
 
 
 def test_an_interrupt_ends_waiting(interrupt):
     reading, writing = os.pipe()
     timer = threading.Timer(0.05, interrupt)
-    with pytest.raises(KeyboardInterrupt), held():
+    with pytest.raises(KeyboardInterrupt), defer_interrupts():
         timer.start()
-        with heard():
+        with allow_interrupts():
             select.select([reading], [], [], 60)
         pytest.fail("it was not heard")
     timer.join()
@@ -69,10 +69,10 @@ def test_an_interrupt_ends_waiting(interrupt):
 
 def test_a_second_interrupt_does_not_disturb_tidying_up(interrupt):
     done = []
-    with pytest.raises(KeyboardInterrupt), held():
+    with pytest.raises(KeyboardInterrupt), defer_interrupts():
         try:
             interrupt()
-            with heard():
+            with allow_interrupts():
                 pass
         finally:
             interrupt()
@@ -81,17 +81,17 @@ def test_a_second_interrupt_does_not_disturb_tidying_up(interrupt):
 
 
 def test_an_error_is_not_hidden_by_an_interrupt(interrupt):
-    with pytest.raises(ZeroDivisionError), held():
+    with pytest.raises(ZeroDivisionError), defer_interrupts():
         interrupt()
         raise ZeroDivisionError
-    with held(), heard():  # nothing is left of that interrupt
+    with defer_interrupts(), allow_interrupts():  # nothing is left of that interrupt
         pass
 
 
-def test_an_interrupt_after_waiting_is_held_again(interrupt):
+def test_an_interrupt_after_waiting_is_deferred_again(interrupt):
     done = []
-    with pytest.raises(KeyboardInterrupt), held():
-        with heard():
+    with pytest.raises(KeyboardInterrupt), defer_interrupts():
+        with allow_interrupts():
             done.append("waited")
         interrupt()
         done.append("all of it")
@@ -134,7 +134,7 @@ def test_a_mistake_or_a_full_disk_ends_a_command_with_a_line_and_code_2(capsys, 
 
 
 def test_an_interrupt_waits_until_an_open_file_is_read(tmp_path, monkeypatch, interrupt):
-    answer_files.save(tmp_path / "a.answer", np.zeros(3))
+    output_files.save(tmp_path / "a.output", np.zeros(3))
     opened, found = open, []
 
     def interrupted(*args, **kwargs):
@@ -142,7 +142,7 @@ def test_an_interrupt_waits_until_an_open_file_is_read(tmp_path, monkeypatch, in
         interrupt()
         return file
 
-    with pytest.raises(KeyboardInterrupt), held(), monkeypatch.context() as patched:
+    with pytest.raises(KeyboardInterrupt), defer_interrupts(), monkeypatch.context() as patched:
         patched.setattr("io.open", interrupted)
-        found.append(answers.same(tmp_path / "a.answer", tmp_path / "a.answer", 0))
+        found.append(outputs.same(tmp_path / "a.output", tmp_path / "a.output", 0))
     assert found == [True]

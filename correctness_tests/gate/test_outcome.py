@@ -13,7 +13,7 @@ import pytest
 
 from correctness_tests.gate.test_rule import FAST, RULE, SLOW, timed
 from perf_tests.recorded import benchmarks
-from rlgauge.allowed import allowances, check_allowed, matches, reasons
+from rlgauge.allowed import allowed_reasons, check_allowed, matches, parse_allowed
 from rlgauge.artifact import Artifact, read
 from rlgauge.exit_code import certainly_invalid
 from rlgauge.fields import parse
@@ -82,7 +82,7 @@ def test_only_slower_and_gone_fail_and_only_where_not_allowed():
     assert outcome(**dict.fromkeys(GOOD, None), kept=Record(state="unchanged")) == ([], 0)
 
 
-def test_strict_fails_inconclusive_cases_and_changed_answers():
+def test_strict_fails_inconclusive_cases_and_changed_outputs():
     undecided = timed(SLOW[:4], SLOW[:9])
     for record in (undecided, timed([0.0] * 4, answer_changed=True)):
         assert [outcome([("other", "because")], strict, other=record)[1] for strict in (False, True)] == [0, 1]
@@ -93,7 +93,7 @@ def test_reasons_come_from_patterns_that_match_a_failing_case():
     slow, gone = timed(SLOW[:4], SLOW), Record(state="gone")
     records = GOOD | {"a.x[1]": slow, "a.y[1]": gone, "a.z[1]": timed([0.0] * 4), "b.x[1]": slow}
     given = [("a.*", "known"), ("a.x[1]", "a new net"), ("canary*", "no"), ("?.z[1]", "no")]
-    assert reasons(decide(records, RULE), given) == {"a.x[1]": "known; a new net", "a.y[1]": "known"}
+    assert allowed_reasons(decide(records, RULE), given) == {"a.x[1]": "known; a new net", "a.y[1]": "known"}
 
 
 DEAD = Record(state="error", words="head: Killed")
@@ -120,7 +120,7 @@ def test_an_interrupted_run_is_invalid_whatever_it_found():
 
 
 @pytest.mark.parametrize(
-    ("changed", "part", "reason"),
+    ("changed", "is_shard", "reason"),
     [
         ({"dead": DEAD}, False, None),
         ({"dead": DEAD, "more": DEAD}, False, "2 of 3 tests could not be measured: dead: head: Killed"),
@@ -132,9 +132,9 @@ def test_an_interrupted_run_is_invalid_whatever_it_found():
         ({SAME: timed(SLOW[:4], SLOW[:15])}, False, None),
     ],
 )
-def test_a_run_ends_early_only_if_no_pair_could_make_it_valid(changed, part, reason):
+def test_a_run_ends_early_only_if_no_pair_could_make_it_valid(changed, is_shard, reason):
     so_far = {name: timed([0.03]) for name in (SAME, SLOWED, "case")}
-    found = certainly_invalid(so_far | changed, RULE, part=part)
+    found = certainly_invalid(so_far | changed, RULE, is_shard=is_shard)
     assert found[:1] == ([reason] if reason else [])
 
 
@@ -184,7 +184,7 @@ def test_patterns_have_wildcards_and_literal_brackets(pattern, matched):
 def test_every_id_of_the_suite_works_as_a_pattern():
     for one in benchmarks():
         name = f"perf_tests/test_{one.workload}.py::{one.test.__name__}[{one.name}]"
-        assert allowances([f"{name} = n=1 is  rare"], [name]) == [(name, "n=1 is rare")]
+        assert parse_allowed([f"{name} = n=1 is  rare"], [name]) == [(name, "n=1 is rare")]
         assert matches(name, name)
         assert not {*"*?"} & {*name}
 
@@ -198,13 +198,13 @@ def test_every_id_of_the_suite_works_as_a_pattern():
     ],
 )
 def test_an_id_may_hold_an_equals_sign(pattern, name):
-    assert allowances([f"{pattern}=by design, see x=y"], ["b.py::t", name]) == [(pattern, "by design, see x=y")]
+    assert parse_allowed([f"{pattern}=by design, see x=y"], ["b.py::t", name]) == [(pattern, "by design, see x=y")]
 
 
 @pytest.mark.parametrize("text", ["", "why", "=why", "a.b = "])
 def test_a_pattern_without_a_reason_is_refused(text):
     with pytest.raises(GateError, match=r"^--gate-allow '.*': write ID-PATTERN=REASON$"):
-        allowances(["a.c=why", text])
+        parse_allowed(["a.c=why", text])
 
 
 def test_a_pattern_that_names_no_case_is_refused():

@@ -10,7 +10,7 @@ from correctness_tests.repositories.made import ROOT
 from perf_tests.gate.__main__ import DOCUMENT, MARKERS, OTHERS, README, main
 from perf_tests.gate.selfcheck import small
 from rlgauge import power
-from rlgauge.power import DOSES
+from rlgauge.power import SLOWDOWNS
 from rlgauge.rule import Rule
 
 
@@ -32,8 +32,8 @@ def test_tables_are_written_between_the_markers_of_a_page(pages, tmp_path):
     assert main(["docs", "--root", str(tmp_path)]) == 0
     assert (pages(OTHERS), pages(DOCUMENT)) == (small.table(small.read(small.FILE)), "old")
     assert pages(README) == small.rates_table(small.read(small.FILE))
-    said = {"test_a": {f"{dose:g}": 0.0 for dose in DOSES}}
-    lines = [{"what": "pair", "log_ratios": said, "quick": said}] * 40
+    log_ratios = {"test_a": {f"{slowdown:g}": 0.0 for slowdown in (0.0, *SLOWDOWNS)}}
+    lines = [{"what": "pair", "log_ratios": log_ratios, "quick": log_ratios}] * 40
     file = tmp_path / "power.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert main(["docs", "--root", str(tmp_path), "--power", str(file)]) == 0

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlgauge.pairs import COSTLY, MORE, Cores, Pairs, SamplePlan, sure
+from rlgauge.pairs import COSTLY_SECONDS, NOISY_FACTOR, Cores, Pairs, SamplePlan, is_precise
 from rlgauge.rule import SAME, SLOWED, Record, Rule
 from rlgauge.run import Gate
 from rlgauge.statistics import error_of_median
@@ -22,9 +22,9 @@ def pairs_of(blocks=8):
     return Pairs((), blocks, 1.0, {}, None, random.Random(0))
 
 
-def mixed(plans, times, thorough=False):
-    """Return the blocks of these cases, where a block of a case is what ``times`` gives."""
-    return pairs_of().mixed(plans, lambda name: times[name](), thorough)
+def measured(plans, blocks, thorough=False):
+    """Return the blocks of these cases, where ``blocks[case]()`` measures a block."""
+    return pairs_of().measure_blocks(plans, lambda name: blocks[name](), thorough)
 
 
 def scattered(by, middle=1.0):
@@ -33,20 +33,20 @@ def scattered(by, middle=1.0):
 
 
 def test_a_case_that_scatters_gets_more_blocks_and_the_others_do_not():
-    found = mixed(dict.fromkeys("abc", PLAN), {"a": scattered(0.0), "b": scattered(0.3), "c": scattered(0.01)})
-    assert {name: len(blocks) for name, blocks in found.items()} == {"a": 8, "b": 8 * MORE, "c": 8}
+    found = measured(dict.fromkeys("abc", PLAN), {"a": scattered(0.0), "b": scattered(0.3), "c": scattered(0.01)})
+    assert {name: len(blocks) for name, blocks in found.items()} == {"a": 8, "b": 8 * NOISY_FACTOR, "c": 8}
 
 
-def test_blocks_end_as_soon_as_the_median_is_sure():
-    (blocks,) = mixed({"a": PLAN}, {"a": scattered(0.04)}).values()
-    assert 8 < len(blocks) < 8 * MORE
-    assert sure(blocks)
-    assert not sure(blocks[:-1])
+def test_blocks_end_as_soon_as_the_median_is_precise():
+    (blocks,) = measured({"a": PLAN}, {"a": scattered(0.04)}).values()
+    assert 8 < len(blocks) < 8 * NOISY_FACTOR
+    assert is_precise(blocks)
+    assert not is_precise(blocks[:-1])
 
 
 @pytest.mark.parametrize("by", [0.0, 0.03, 0.3])
 def test_the_slower_side_does_not_change_the_number_of_blocks(by):
-    one, other = (mixed({"a": PLAN}, {"a": scattered(by, middle)})["a"] for middle in (1.0, 1.5))
+    one, other = (measured({"a": PLAN}, {"a": scattered(by, middle)})["a"] for middle in (1.0, 1.5))
     assert len(one) == len(other)
 
 
@@ -55,31 +55,34 @@ def test_the_slower_side_does_not_change_the_number_of_blocks(by):
 )
 def test_long_calls_get_fewer_blocks_but_more_in_a_thorough_pair(most, more, quick, thorough):
     plan = {"a": SamplePlan(1, 1, True, most, more)}
-    assert [len(mixed(plan, {"a": scattered(0.5)}, how)["a"]) for how in (False, True)] == [quick, thorough]
-    assert len(mixed(plan, {"a": scattered(0.0)}, True)["a"]) == min(8, most)
+    assert [len(measured(plan, {"a": scattered(0.5)}, how)["a"]) for how in (False, True)] == [quick, thorough]
+    assert len(measured(plan, {"a": scattered(0.0)}, True)["a"]) == min(8, most)
 
 
 @pytest.mark.parametrize("by", [0.0, 0.04, 0.5])
 @pytest.mark.parametrize("more", [0, 12, 100])
 def test_the_blocks_of_a_quick_pair_are_the_first_of_a_thorough_one(by, more):
     plan = SamplePlan(1, 1, True, 100, more)
-    quick, thorough = (mixed({"a": plan}, {"a": scattered(by)}, which)["a"] for which in (False, True))
-    assert pairs_of().quick(thorough, plan) == quick
+    quick, thorough = (measured({"a": plan}, {"a": scattered(by)}, which)["a"] for which in (False, True))
+    assert pairs_of().quick_blocks(thorough, plan) == quick
 
 
-@pytest.mark.parametrize(("preparing", "blocks"), [([COSTLY], 8), ([COSTLY, COSTLY], 16), ([2 * COSTLY, 1.0], 8)])
+@pytest.mark.parametrize(
+    ("preparing", "blocks"),
+    [([COSTLY_SECONDS], 8), ([COSTLY_SECONDS, COSTLY_SECONDS], 16), ([2 * COSTLY_SECONDS, 1.0], 8)],
+)
 def test_cases_that_are_costly_to_prepare_get_twice_as_many_blocks(preparing, blocks):
     pairs = pairs_of()
-    pairs.preparing["a"] = preparing
-    calls = {"a": scattered(0.0), "b": scattered(0.0)}
-    found = pairs.mixed({"a": PLAN, "b": SamplePlan(1, 1, True, most_blocks=3)}, lambda name: calls[name]())
+    pairs.prepare_seconds["a"] = preparing
+    plans = {"a": PLAN, "b": SamplePlan(1, 1, True, max_blocks=3)}
+    found = pairs.measure_blocks(plans, lambda name: (1.0, 1.0))
     assert {name: len(blocks) for name, blocks in found.items()} == {"a": blocks, "b": 3}
 
 
 def test_cases_alternate_in_random_order():
     order = []
     plans = dict.fromkeys("abcd", PLAN)
-    mixed(plans, {name: lambda name=name: order.append(name) or (1.0, 1.0) for name in plans})
+    measured(plans, {name: lambda name=name: order.append(name) or (1.0, 1.0) for name in plans})
     turns = [tuple(order[k : k + 4]) for k in range(0, len(order), 4)]
     assert all(Counter(turn) == Counter("abcd") for turn in turns)
     assert len(set(turns)) > 3
@@ -95,22 +98,22 @@ def test_many_suspects_are_measured_thoroughly_only_after_the_first_futility_che
     asked, names = [], [f"case {number}" for number in range(suspects)]
     measuring = SimpleNamespace(measure=lambda records, names, place, phase, thorough: asked.append(thorough))
     gate = gate_of({name: Record(screen=[[(1.0, 1.1)]] * 4) for name in names}, Rule())
-    gate.phase(measuring, "confirm", 6, names, Cores((0, 1), 1))
+    gate.measure_phase(measuring, "confirm", 6, names, Cores((0, 1), 1))
     assert asked == [False] * quick + [True] * (6 - quick)
 
 
-@pytest.mark.parametrize(("preparing", "screened"), [(COSTLY, 2), (COSTLY - 0.1, 4)])
+@pytest.mark.parametrize(("preparing", "screened"), [(COSTLY_SECONDS, 2), (COSTLY_SECONDS - 0.1, 4)])
 def test_cases_that_are_costly_to_prepare_are_screened_by_two_pairs(preparing, screened):
     pairs = pairs_of()
 
     def measure(records, names, place, phase, thorough):
         for name in names:
-            pairs.preparing.setdefault(name, []).append(preparing if name == "a" else 1.0)
+            pairs.prepare_seconds.setdefault(name, []).append(preparing if name == "a" else 1.0)
             records[name].screen.append([(1.0, 1.02)])
 
     gate = gate_of({name: Record() for name in "ab"}, Rule())
-    measuring = SimpleNamespace(measure=measure, costly=pairs.costly, starting=0.0)
-    gate.phase(measuring, "screen", 4, ["a", "b"], Cores((0, 1), 1))
+    measuring = SimpleNamespace(measure=measure, costly=pairs.costly, start_seconds=0.0)
+    gate.measure_phase(measuring, "screen", 4, ["a", "b"], Cores((0, 1), 1))
     assert [len(gate.records[name].screen) for name in "ab"] == [screened, 4]
 
 
@@ -124,7 +127,7 @@ def test_a_confirmation_that_its_first_look_leaves_open_goes_on_to_the_second(na
 
     rule = Rule(screen=1, confirm=7, level=4 * 2**-7)  # just enough for the smaller of two, at two looks
     gate = gate_of({name: Record(screen=[[(1.0, 1.1)]]) for name in values}, rule, names)
-    gate.phase(SimpleNamespace(measure=measure), "confirm", rule.most, list(values), Cores((0,), 0))
+    gate.measure_phase(SimpleNamespace(measure=measure), "confirm", rule.most, list(values), Cores((0,), 0))
     assert [len(gate.records[name].confirm) for name in values] == pairs
 
 

@@ -6,24 +6,21 @@ import errno
 import json
 import os
 import re
-import shutil
 import sys
 import xml.etree.ElementTree as ElementTree
 from argparse import ArgumentTypeError
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 
-from correctness_tests.repositories.made import ROOT, Gated, Repository
+from correctness_tests.repositories.made import ROOT, Gated
 from rlgauge import layout, plugin, revisions
 from rlgauge import run as gate_run
 from rlgauge.__main__ import main
 from rlgauge.artifact import Artifact
 from rlgauge.fields import parse
 from rlgauge.rule import GateError, Record, Rule, is_canary
-from rlgauge.source import Case
-from rlgauge.workers import PYTHON, Side
 
 from .test_outcome import GOOD
 from .test_rule import SLOW, timed
@@ -36,40 +33,27 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "some/file")
 
 
 class Given:
-    """Stands in for :class:`rlgauge.benchmarks.source.Benchmarks`: has these cases, and nothing to lay out."""
+    """Stands in for :class:`rlgauge.benchmarks.source.Benchmarks`, which selects nothing."""
 
-    def __init__(self, cases, folder):
-        self.given, self.cache, self.artifact = cases, folder, folder / "gate.json"
+    def __init__(self, folder):
+        self.artifact = folder / "gate.json"
 
     def ready(self):
         return nullcontext()
 
-    def environments(self):
-        return nullcontext(lambda name, code: PYTHON)
-
-    def collected(self, items):
-        pass
-
-    def cases(self):
-        return self.given
-
-    def unchanged(self, codes, sides, cases, limit):
-        return {}
-
-    def check(self, sides, cases, limit):
+    def select_items(self, items):
         pass
 
 
 @pytest.fixture
-def ended(monkeypatch, capfd):
+def ended(monkeypatch, capfd, tmp_path):
     """Run pytest with the gate in this process. -> how it ends"""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setattr("rlgauge.benchmarks.source.Benchmarks", lambda *_: Given(tmp_path / "cache"))
 
-    def run(source, *options):
-        monkeypatch.setattr("rlgauge.benchmarks.source.Benchmarks", lambda root, settings, run: source)
-        arguments = [str(option) for option in (HERE, *ALONE, *WITHOUT, *options)]
-        code = pytest.main(arguments, plugins=[plugin])
+    def run(*options):
+        code = pytest.main([str(option) for option in (HERE, *ALONE, *WITHOUT, *options)], plugins=[plugin])
         return Gated(int(code), "".join(capfd.readouterr()))
 
     return run
@@ -83,7 +67,6 @@ def judged(ended, monkeypatch, tmp_path):
         records = GOOD | records
         against = {"b" * 40: records} | ({} if anchor is None else {"c" * 40: GOOD | anchor})
         cases = {name: record for name, record in records.items() if not (empty or is_canary(name))}
-        source = Given([Case(name) for name in cases], tmp_path / "cache")
 
         def measured(base):
             meanwhile()
@@ -92,22 +75,16 @@ def judged(ended, monkeypatch, tmp_path):
                 return Artifact(**about, rule=Rule(), records={}, shard=(2, 3))
             return Artifact(**about, rule=Rule(), records=against[base])
 
-        @contextmanager
-        def laid_out(given, root):
-            assert (given, root) == (source, ROOT)
-            yield "the layout"
-
-        def compared(given, base, *numbers):
+        def open_gate(given, base, *numbers):
             assert (given, numbers) == ("the layout", (Rule(), 5, 7.0, (2, 3)))
-            every = [*cases, "of another shard"]
-            return SimpleNamespace(base=base, head="h" * 12, records=cases, names=every, run=lambda: measured(base))
+            names = [*cases, "of another shard"]
+            return SimpleNamespace(base=base, head="h" * 12, records=cases, names=names, run=lambda: measured(base))
 
         commits = dict(zip(("main", "v1"), against))
         monkeypatch.setattr(revisions, "resolve", lambda root, revision: commits[revision])
-        monkeypatch.setattr(layout, "laid_out", laid_out)
-        monkeypatch.setattr(gate_run, "compared", compared)
+        monkeypatch.setattr(layout, "laid_out", lambda source, root: nullcontext("the layout"))
+        monkeypatch.setattr(gate_run, "open_gate", open_gate)
         ran = ended(
-            source,
             "--gate-against=main",
             "--gate-seed=5",
             "--gate-limit=7",
@@ -135,7 +112,7 @@ VOID = DEAD | {name: DEAD["dead"] for name in ("old", "more")}
         ({"slow": SLOWER, "x": SLOWER}, ["-x"], 1, ["slow", "x"], "failed: 2 slower, 1 ok, "),  # -x has no effect
         ({"slow": SLOWER, "x": SLOWER}, ["--gate-allow=s*=why"], 1, ["x"], ", allowed: why"),
         ({"slow": SLOWER, "x": SLOWER}, ["--gate-allow=s*=why", "--gate-allow=x=why"], 0, [], "passed: 2 slower"),
-        ({"short": UNDECIDED, "y": CHANGED}, [], 0, [], "passed: 1 inconclusive, 2 ok; 1 answer changed, "),
+        ({"short": UNDECIDED, "y": CHANGED}, [], 0, [], "passed: 1 inconclusive, 2 ok; 1 output changed, "),
         ({"short": UNDECIDED, "y": CHANGED}, ["--gate-strict"], 1, ["short", "y"], "failed: 1 inconclusive, 2 ok; "),
         (DEAD, ["--gate-allow=*=why", "--gate-allow=dead=why"], 0, [], "passed: 1 NOT MEASURED, 1 slower, "),
         (VOID, ["--gate-allow=*=why"], 2, ["case", *VOID], "invalid run, no verdict: 3 error, "),
@@ -244,7 +221,7 @@ def refuse(error):
     raise error
 
 
-@pytest.mark.parametrize("error", [GateError("head: no answer in 5 s"), FULL])
+@pytest.mark.parametrize("error", [GateError("head: no reply within 5 s"), FULL])
 def test_a_run_that_cannot_go_on_is_a_line_and_code_2(judged, tmp_path, error):
     ran = judged({"more": timed([0.0] * 4)}, meanwhile=lambda: refuse(error))
     assert ran.code == 2
@@ -262,13 +239,6 @@ def test_an_error_of_the_gate_itself_shows_where_it_happened(judged):
     assert "refuse(" in ran.text
 
 
-def test_room_for_each_file_is_taken_before_anything_is_timed(judged, tmp_path):
-    room = []
-    ran = judged({}, meanwhile=lambda: room.extend(path.stat().st_size for path in tmp_path.glob(".*")))
-    assert ran.code == 0, ran.text
-    assert room == [1 << 20] * 3
-
-
 def test_variables_in_file_names_are_expanded(judged, monkeypatch, tmp_path):
     monkeypatch.setenv("PLACE", str(tmp_path / "there"))
     assert judged({}, "--gate-markdown=$PLACE/a.md").code == 0
@@ -283,52 +253,21 @@ def test_without_gate_json_the_artifact_is_kept_in_the_cache(judged, tmp_path):
     assert f"passed: 1 ok, 1.5 min; all measurements: {kept}\n" in ran.text
 
 
-@pytest.fixture
-def laid_out(ended, tmp_path):
-    """Compare a small repository with its commit, sides and all in a cache. -> how it ends"""
-    root = Repository(tmp_path / "repository", {"toy.py": "1\n"}).root
-
-    def run(cache):
-        source = Given([Case("a case")], cache)
-        source.export = lambda root, commit, folder: revisions.export(root, commit, folder)
-        source.snapshot = lambda root, folder: revisions.snapshot(root, folder)
-        source.listed = lambda code, side: []
-        source.lay_out = lambda name, code, benchmarks, folder, python: Side(name, code, python, ())
-        files = "--gate-json", tmp_path / "gate.json"
-        return ended(source, "--rootdir", root, "--gate-against=HEAD", *files, "--collect-only")
-
-    return run
-
-
-def test_sides_that_do_not_fit_on_the_disk_are_one_line_and_leave_nothing(laid_out, tmp_path, monkeypatch):
-    with monkeypatch.context() as patched:
-        patched.setattr(shutil, "copyfile", lambda *args, **kwargs: refuse(FULL))
-        ran = laid_out(tmp_path / "cache")
-    assert ran.code == 2
-    assert ran.only_says("[Errno 28] No space left on device: 'some/file'"), ran.text
-    assert not list((tmp_path / "cache").glob("run-*"))
-    assert laid_out(tmp_path / "cache").code == 0  # the next run gets its turn
-
-
-def test_a_cache_that_cannot_be_written_is_one_line(laid_out, tmp_path):
-    (tmp_path / "cache").touch()
-    ran = laid_out(tmp_path / "cache")
-    assert ran.code == 2
-    assert ran.only_says(f"{tmp_path / 'cache'}"), ran.text
-
-
 def test_rules_and_shards_are_parsed_or_refused():
-    assert plugin.rule_of("screen=4,level=0.01") == {"screen": "4", "level": "0.01"}
-    assert [plugin.shard_of(text) for text in ("1/1", "2/4", "4/4")] == [(1, 1), (2, 4), (4, 4)]
-    for parsed, wrong in ((plugin.rule_of, ("", "=4", "screen=4,")), (plugin.shard_of, ("2", "0/4", "5/4", "-1/4"))):
+    assert plugin.parse_rule("screen=4,level=0.01") == {"screen": "4", "level": "0.01"}
+    assert [plugin.parse_shard(text) for text in ("1/1", "2/4", "4/4")] == [(1, 1), (2, 4), (4, 4)]
+    for parse_text, wrong in (
+        (plugin.parse_rule, ("", "=4", "screen=4,")),
+        (plugin.parse_shard, ("2", "0/4", "5/4", "-1/4")),
+    ):
         for text in wrong:
             with pytest.raises(ArgumentTypeError, match=f"^'{re.escape(text)}': write "):
-                parsed(text)
+                parse_text(text)
 
 
 @pytest.mark.parametrize("option", ["--gate-anchor=v1", "--gate-allow=a=b", "--gate-strict"])
 def test_an_option_without_gate_against_is_refused(ended, option):
-    ran = ended(None, option)
+    ran = ended(option)
     assert ran.code == 2
     assert ran.only_says(f"{option.partition('=')[0]}: add --gate-against REV"), ran.text
 

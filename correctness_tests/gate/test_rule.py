@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from rlgauge import rule
 from rlgauge.fields import parse
 from rlgauge.rule import Finding, Record, Rule, decide
-from rlgauge.statistics import alike, holm, interval, log_ratio, signed_rank
+from rlgauge.statistics import holm, interval, log_ratio, signed_rank, similar_excess_p
 
 RULE = Rule()
 ONE = Rule(looks=1)
 TOLERATED, PROMISED = math.log1p(RULE.tolerated), math.log1p(RULE.promised)
 SECONDS = st.floats(1e-9, 1e3)
-SLOW, FAST = [0.03 + k / 200 for k in range(16)], [-0.03 - k / 200 for k in range(16)]  # not alike: no early end
+SLOW, FAST = [0.03 + k / 200 for k in range(16)], [-0.03 - k / 200 for k in range(16)]  # dissimilar: no early end
 EVEN = [(k - 7.5) / 1000 for k in range(16)]
 UNDECIDED = [0.012, 0.012, 0.012, -0.2] * 4
 BEYOND = math.nextafter(TOLERATED, 1)
@@ -53,7 +53,7 @@ def swapped(record):
 def test_identical_sides_are_ok(times, tolerated):
     pairs = [[(seconds, seconds) for seconds in pair] for pair in times]
     record = Record(screen=pairs[:4], confirm=pairs[4:])
-    assume(rule.drifting(record) is None)
+    assume(rule.drift_factor(record) is None)
     found = verdict_on(record, Rule(tolerated=tolerated))
     assert (found.verdict, found.ratio, found.low, found.high) == ("ok", 1, 1, 1)
 
@@ -124,7 +124,7 @@ def test_a_pair_yields_the_median_log_ratio_of_its_blocks(ratios, base, head):
      ([0.0, 0.0, 0.03, 0.03], 1), ([9] + [-BEYOND] * 3, 0), ([-9] * 3 + [-TOLERATED], 0)],
 )  # fmt: skip
 def test_a_suspect_has_a_slower_median_or_is_faster_in_every_pair(values, side):
-    assert rule.suspected(values, RULE) == side
+    assert rule.suspect_direction(values, RULE) == side
 
 
 def test_confirmation_decides_on_suspects_and_the_screen_on_others():
@@ -174,7 +174,7 @@ def test_each_direction_is_a_family_of_its_settled_suspects():
 )  # fmt: skip
 def test_futility_is_a_median_within_the_tolerated_after_4_8_or_12_pairs(confirm, over):
     records = {"slow": timed(SLOW[:4], confirm), "fast": timed(FAST[:4], [-x for x in confirm])}
-    assert rule.unsettled(records, ONE) == ([] if over or len(confirm) == 16 else ["slow", "fast"])
+    assert rule.open_suspects(records, ONE) == ([] if over or len(confirm) == 16 else ["slow", "fast"])
     if over:
         verdicts = [(found.verdict, found.p, found.stopped_for_futility) for found in decide(records, ONE).values()]
         assert verdicts == [("ok", None, True)] * 2
@@ -191,7 +191,7 @@ def test_futility_is_final_and_a_slower_head_is_stopped_later(confirm, longer, n
 def test_a_suspect_is_settled_early_only_if_found_or_hopeless(confirm, n):
     record = timed(SLOW[:4], confirm[:n])
     best = timed(SLOW[:4], confirm[:n] + [1.0 + k for k in range(32 - n)])
-    settled, found, end = rule.unsettled({"case": record}, RULE) == [], verdict_on(record), verdict_on(best)
+    settled, found, end = rule.open_suspects({"case": record}, RULE) == [], verdict_on(record), verdict_on(best)
     if found.verdict == "slower":
         assert settled
         assert n >= 16
@@ -207,7 +207,7 @@ LATE = [0.03, 0.09] * 6 + [-0.2] * 4 + SLOW  # open after sixteen, found after a
 def test_an_undecided_first_look_leads_to_a_second():
     for side in (1, -1):
         first, whole = ([side * value for value in LATE[:n]] for n in (16, 32))
-        assert rule.unsettled({"case": timed([side * 0.06] * 4, first)}, RULE) == ["case"]
+        assert rule.open_suspects({"case": timed([side * 0.06] * 4, first)}, RULE) == ["case"]
         found = verdict_on(timed([side * 0.06] * 4, whole))
         assert (found.verdict, found.pairs) == ("slower" if side > 0 else "faster", 32)
         assert found.p == pytest.approx(2 * signed_rank([side * value for value in whole], RULE.tolerated))
@@ -248,7 +248,7 @@ def test_false_alarms_at_the_tolerated_slowdown_stay_below_the_level(kind):
 def test_the_early_end_bound_holds_for_every_distribution(kind, count):
     base, head = processes(kind, (2, 4000, count))
     bound = count / 2 / 4 ** (count - 1)
-    share = np.mean([alike(row, 0.01) <= bound for row in (TOLERATED + head - base).tolist()])
+    share = np.mean([similar_excess_p(row, 0.01) <= bound for row in (TOLERATED + head - base).tolist()])
     assert share <= bound + 3 * math.sqrt(bound / 4000)
 
 
@@ -256,8 +256,8 @@ def test_the_early_end_bound_holds_for_every_distribution(kind, count):
     ("excess", "count"),
     [([], 0), ([0.0], 0), ([1], 1), ([1, 1.99], 2), ([1, 2.01], 1), ([2, 3, 1.4, 9], 2), ([1.5, 1, 1.9, 1.2, 1.8], 5)],
 )
-def test_values_are_alike_until_one_is_twice_another(excess, count):
-    found = alike([math.log1p(0.05) + value / 10 for value in excess], 0.05)
+def test_values_are_similar_until_one_is_twice_another(excess, count):
+    found = similar_excess_p([math.log1p(0.05) + value / 10 for value in excess], 0.05)
     assert found == (pytest.approx(count / 2 / 4 ** (count - 1)) if count else 1.0)
 
 
@@ -268,9 +268,9 @@ def test_a_huge_effect_ends_confirmation_early(family, pairs, side):
     others = {f"other{k}": timed([side * 0.03] * 4, [0.0] * 4) for k in range(family - 1)}
     for n in (pairs - 1, pairs):
         records = {"case": timed([side * 0.9] * 4, huge[:n])} | others
-        assert rule.unsettled(records, RULE) == ([] if n == pairs else ["case"])
+        assert rule.open_suspects(records, RULE) == ([] if n == pairs else ["case"])
         for earlier in (Rule(version=1), ONE):
-            assert rule.unsettled(records, earlier) == ["case"]
+            assert rule.open_suspects(records, earlier) == ["case"]
     found = decide(records, RULE)["case"]
     assert (found.verdict, found.pairs) == ("slower" if side > 0 else "faster", pairs)
     assert found.p == pytest.approx(family * 10 * pairs / 2 / 4 ** (pairs - 1))
@@ -279,7 +279,7 @@ def test_a_huge_effect_ends_confirmation_early(family, pairs, side):
 
 def test_a_large_but_noisy_effect_does_not_end_early():
     records = {"case": timed([0.5] * 4, [0.1, 0.5] * 7)}
-    assert rule.unsettled(records, RULE) == ["case"]
+    assert rule.open_suspects(records, RULE) == ["case"]
     assert decide(records, RULE)["case"].verdict == "inconclusive"
 
 
@@ -289,9 +289,9 @@ def test_a_first_look_must_be_significant_among_the_suspects_of_all_shards():
     records = {name: timed(SLOW[:4], sure) for name in ("case", "canary[slowed]")}
     for elsewhere in (0, 5):
         factor = 1 + elsewhere
-        assert "case" not in rule.unsettled(records, Rule(level=1.01 * factor * p), elsewhere)
-        assert "case" in rule.unsettled(records, Rule(level=0.99 * factor * p), elsewhere)
-        assert "canary[slowed]" not in rule.unsettled(records, Rule(level=1.01 * p), elsewhere)  # in no family
+        assert "case" not in rule.open_suspects(records, Rule(level=1.01 * factor * p), elsewhere)
+        assert "case" in rule.open_suspects(records, Rule(level=0.99 * factor * p), elsewhere)
+        assert "canary[slowed]" not in rule.open_suspects(records, Rule(level=1.01 * p), elsewhere)  # in no family
 
 
 @given(
@@ -301,7 +301,7 @@ def test_a_screen_ends_early_only_if_no_outcome_makes_a_suspect(values, later):
     records = {"case": timed(values), "error": timed(values, state="error")}
     ended = rule.unscreened(records, RULE) == []
     whole = [[*values, *outcome][:4] for outcome in ([9.0] * 4, [-9.0] * 4, later)]
-    suspected = [rule.suspected(each, RULE) != 0 for each in whole]
+    suspected = [rule.suspect_direction(values, RULE) != 0 for values in whole]
     assert ended == (len(values) == 4 or not any(suspected[:2]))
     if ended and len(values) < 4:
         assert not any(suspected)
@@ -327,7 +327,7 @@ def test_samples_that_shrink_in_every_pair_are_noted():
 def test_a_drift_is_beyond_ten_percent_on_both_sides_of_every_pair():
     def drift(*factors, head=None):
         pairs = [[(1.0, 1.0), (factor**0.5, factor**0.5), (factor, head or factor)] for factor in factors]
-        return rule.drifting(Record(screen=pairs))
+        return rule.drift_factor(Record(screen=pairs))
 
     assert drift(1.2, 1.3, 1.101) == pytest.approx(1.2)
     assert drift(0.6, 0.8, 0.5) == pytest.approx(0.6)
@@ -338,7 +338,7 @@ def test_a_drift_is_steady_in_three_of_four_pairs():
     rising, unsteady = [0, 1, 2, 3, 4, 5], [0, 4, 2, 1, 3, 5]
 
     def drift(*orders):
-        return rule.drifting(Record(screen=[[(1 + number / 10,) * 2 for number in order] for order in orders]))
+        return rule.drift_factor(Record(screen=[[(1 + number / 10,) * 2 for number in order] for order in orders]))
 
     assert drift(rising, unsteady, rising, rising) > 1.3
     assert drift(rising, unsteady, rising) is drift(rising, unsteady, rising, unsteady) is None
@@ -360,7 +360,7 @@ def test_a_case_that_was_not_timed_keeps_its_state_and_words(state):
 @pytest.mark.parametrize("times", [([0.0] * 4,), (FAST[:4], FAST), (FAST[:4], FAST[:7]), (SLOW[:4], EVEN)])
 def test_more_compiled_graphs_are_slower_at_any_time(times):
     found = verdict_on(timed(*times, counters=({"graphs": 1}, {"graphs": 2}), answer_changed=True))
-    assert (found.verdict, found.notes) == ("slower", ["answer changed", "graphs 1 -> 2"])
+    assert (found.verdict, found.notes) == ("slower", ["output changed", "graphs 1 -> 2"])
 
 
 def test_other_counters_that_rise_are_noted():
@@ -369,10 +369,10 @@ def test_other_counters_that_rise_are_noted():
     assert (found.verdict, found.notes) == ("ok", ["flops 10 -> 11"])
 
 
-def test_a_speed_up_with_another_answer_is_not_faster():
+def test_a_speed_up_that_changes_the_output_is_not_faster():
     changed = [verdict_on(timed(v[:4], v, answer_changed=True)) for v in (FAST, SLOW, EVEN)]
     assert [found.verdict for found in changed] == ["ok", "slower", "ok"]
-    assert all(found.notes == ["answer changed"] for found in changed)
+    assert all(found.notes == ["output changed"] for found in changed)
     assert verdict_on(timed(FAST[:4], FAST)) == replace(changed[0], verdict="faster", notes=[])
 
 
@@ -439,5 +439,5 @@ def test_an_unconfirmed_suspect_shows_its_screen():
 
 def test_fresh_memory_may_rise_by_a_margin():
     for name, base, head in (("page_faults", 0, 8), ("page_faults", 1000, 1050), ("grown_bytes", 0, 1 << 19)):
-        assert not rule.beyond(name, base, head)
-        assert rule.beyond(name, base, head + 1)
+        assert not rule.exceeds_noise(name, base, head)
+        assert rule.exceeds_noise(name, base, head + 1)

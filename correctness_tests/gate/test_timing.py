@@ -15,10 +15,6 @@ from rlgauge.pairs import Cores
 ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
 
 
-class Side(worker.Requests):
-    prepare = None
-
-
 class Counting:
     """A prepared case whose call takes a second of a clock that only it moves."""
 
@@ -49,15 +45,15 @@ class Counting:
 def counting(monkeypatch):
     prepared, ticks = Counting(), itertools.count(0, 1e-6)
     monkeypatch.setattr("time.perf_counter", lambda: prepared.now + next(ticks))
-    side = Side()
-    side.prepared["case"] = prepared
-    return side, prepared
+    requests = worker.Requests()
+    requests.prepared["case"] = prepared
+    return requests, prepared
 
 
 def test_a_call_takes_its_share_of_a_sample_and_its_wall_time_includes_the_reset(counting):
-    side, prepared = counting
-    prepared.measure_calls = lambda: prepared.calls
-    assert side.measure("case") == {
+    requests, prepared = counting
+    prepared.calibrate = lambda: prepared.calls
+    assert requests.measure("case") == {
         "calls": 10,
         "call": pytest.approx(1.0),
         "wall": pytest.approx(11.0),
@@ -65,36 +61,26 @@ def test_a_call_takes_its_share_of_a_sample_and_its_wall_time_includes_the_reset
     }
     seconds = iter([8.0, 2.0, 14.0])
     prepared.sample = lambda: next(seconds)
-    assert side.measure("case")["call"] == 0.2  # the fastest of three counts
+    assert requests.measure("case")["call"] == 0.2  # the fastest of three counts
 
 
 def test_resets_and_the_warm_up_call_are_not_timed(counting):
-    side, prepared = counting
-    assert side.sample("case", samples=3)["seconds"] == pytest.approx(30, abs=0.01)
+    requests, prepared = counting
+    assert requests.sample("case", samples=3)["seconds"] == pytest.approx(30, abs=0.01)
     assert (prepared.made, prepared.resets) == (31, 4)
 
 
 def test_without_warm_up_a_sample_makes_its_calls_alone(counting):
-    side, prepared = counting
-    assert side.sample("case", samples=2, warm=False)["seconds"] == pytest.approx(20, abs=0.01)
-    assert side.sample("case", samples=2, calls=3, warm=False)["seconds"] == pytest.approx(6, abs=0.01)
+    requests, prepared = counting
+    assert requests.sample("case", samples=2, warm=False)["seconds"] == pytest.approx(20, abs=0.01)
+    assert requests.sample("case", samples=2, calls=3, warm=False)["seconds"] == pytest.approx(6, abs=0.01)
     assert prepared.made == 26
 
 
-def test_a_spin_counts(counting):
-    side, _ = counting
-    assert side.sample("case", samples=1, spin=0.005)["seconds"] == pytest.approx(10.005, abs=1e-4)
-
-
-def test_a_closed_case_is_closed_once_and_forgotten(counting):
-    side, prepared = counting
-    other, closed = Counting(), []
-    side.prepared["other"] = other
-    prepared.close, other.close = (lambda: closed.append("case")), (lambda: closed.append("other"))
-    side.close("case")
-    assert (closed, list(side.prepared)) == (["case"], ["other"])
-    side.close_all()
-    assert (closed, side.prepared) == (["case", "other"], {})
+def test_an_injected_slowdown_counts(counting):
+    requests, _ = counting
+    seconds = requests.sample("case", samples=1, injected_slowdown=0.005)["seconds"]
+    assert seconds == pytest.approx(10.005, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +98,7 @@ def test_a_turn_takes_5_ms_on_one_core_and_40_ms_on_all(place, call, calls, plan
     [(ONE, 0.0011, 227), (ONE, 0.5, 3), (ONE, 9.0, 2), (ALL, 0.06, 12)],
 )
 def test_the_blocks_of_a_pair_take_at_most_6_s_but_are_two(place, call, most):
-    assert place.plan(call, 1).most_blocks == most
+    assert place.plan(call, 1).max_blocks == most
 
 
 @pytest.mark.parametrize(
@@ -133,9 +119,8 @@ cores, started, stop = sorted(os.sched_getaffinity(0)), threading.Event(), threa
 thread = threading.Thread(target=lambda: (started.set(), stop.wait()), daemon=True)
 thread.start()
 started.wait()
-side = type("Side", (Requests,), {"prepare": None})()
 for core in (None, cores[-1]):
-    side.place(core)
+    Requests().place(core)
     print([sorted(os.sched_getaffinity(which)) for which in (0, thread.native_id)])
 stop.set()
 """

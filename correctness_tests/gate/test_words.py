@@ -10,7 +10,7 @@ import pytest
 from correctness_tests.repositories.made import rows
 from rlgauge import report
 from rlgauge.artifact import Artifact, Outcome
-from rlgauge.bisect import Step
+from rlgauge.bisect import CommitComparison
 from rlgauge.rule import SAME, SLOWED, Finding, Record, Rule
 
 from .test_outcome import GOOD
@@ -30,9 +30,10 @@ def test_fewer_than_six_pairs_show_extremes_instead_of_an_interval():
     artifact, outcome = decided({"few": timed(values), "many": timed(SLOW[:4], SLOW)})
     assert report.line("few", outcome.findings["few"]) == "few: ok, +0.5%, extremes [+0.2, +0.8], n = 4 pairs"
     shown = rows(report.markdown(artifact, outcome))
-    assert shown["few"][3] == "+0.5 % (extremes +0.2, +0.8)"
-    assert shown["many"][3] == "+7.0 % [+4.6, +9.4]"
-    assert str(Step("c" * 40, 0.0, 0.0, 0.0, 4, 0.1)) == "cccccccccccc +0.0 % (extremes +0.0, +0.0), n = 4 pairs"
+    assert shown["few"][3] == "+0.5% (extremes +0.2, +0.8)"
+    assert shown["many"][3] == "+7.0% [+4.6, +9.4]"
+    compared = CommitComparison("c" * 40, 0.0, 0.0, 0.0, 4, 0.1)
+    assert str(compared) == "cccccccccccc +0.0% (extremes +0.0, +0.0), n = 4 pairs"
 
 
 def test_a_confirmation_stopped_for_futility_shows_no_p():
@@ -66,8 +67,8 @@ HALF = {"ratio": 1.05, "low": 0.995, "high": 1.1, "pairs": 16}
 
 
 def test_a_line_shows_verdict_change_pairs_p_notes_and_reason():
-    found = Finding(verdict="slower", **HALF, p=0.00123, notes=["answer changed", "graphs 1 -> 2"])
-    told = "a: slower, +5.0% [-0.5, +10.0], n = 16 pairs, p = 0.0012, answer changed, graphs 1 -> 2"
+    found = Finding(verdict="slower", **HALF, p=0.00123, notes=["output changed", "graphs 1 -> 2"])
+    told = "a: slower, +5.0% [-0.5, +10.0], n = 16 pairs, p = 0.0012, output changed, graphs 1 -> 2"
     assert report.line("a", found) == told
     assert report.line("a", found, "a new net") == f"{told}, allowed: a new net"
     assert report.line("a", Finding(verdict="gone")) == "a: gone"
@@ -88,7 +89,7 @@ def test_a_line_and_the_table_show_the_time_per_call_of_both_sides():
     line = report.line("slow", outcome.findings["slow"])
     assert line == "slow: slower, 1.20 ms -> 1.28 ms (+7.0% [+4.6, +9.4]), n = 16 pairs, p = 3.1e-05"
     shown = rows(report.markdown(artifact, outcome))["slow"]
-    assert shown[:4] == ["slower", "1.20 ms", "1.28 ms", "+7.0 % [+4.6, +9.4]"]
+    assert shown[:4] == ["slower", "1.20 ms", "1.28 ms", "+7.0% [+4.6, +9.4]"]
     record.calls = record.calls[:-1]  # a pair of an older artifact
     _, outcome = decided({"slow": record})
     assert report.line("slow", outcome.findings["slow"]).startswith("slow: slower, +7.0% [+4.6, +9.4], n = 16 pairs")
@@ -100,10 +101,10 @@ def test_cases_are_sorted_worst_first_without_canaries():
     findings |= {f"{name} {verdict}": Finding(verdict=verdict) for name in "ba" for verdict in verdicts}
     order = "error", "slower", "gone", "inconclusive", "faster", "new", "ok", "unchanged", "skipped"
     assert list(report.cases(findings)) == [f"{name} {verdict}" for verdict in order for name in "ab"]
-    findings["c"] = Finding(verdict="ok", notes=["answer changed"])
+    findings["c"] = Finding(verdict="ok", notes=["output changed"])
     counted = report.counted(Outcome(findings, [], {}, [], 0, 0))
     assert counted.startswith("2 error, 2 slower, ")
-    assert counted.endswith(", 3 ok, 2 unchanged, 2 skipped; 1 answer changed")
+    assert counted.endswith(", 3 ok, 2 unchanged, 2 skipped; 1 output changed")
 
 
 def test_a_failure_against_the_anchor_says_so():
@@ -126,16 +127,16 @@ def test_markdown_of_a_run():
     assert report.markdown(artifact, outcome).splitlines() == [
         "### Speed of a head against bbbbbbbbbbbb: failed",
         "",
-        "1 slower, 1 gone, 1 new, 1 ok; 1 answer changed; 1.5 min on abacus.",
+        "1 slower, 1 gone, 1 new, 1 ok; 1 output changed; 1.5 min on abacus.",
         "toy: base a, head b",
         "more",
         "",
-        "| benchmark | verdict | base | head | change [95 % interval] (extremes of fewer than 6 pairs) "
+        "| benchmark | verdict | base | head | change [95% interval] (extremes of fewer than 6 pairs) "
         "| pairs | p | notes |",
         "|---|---|---:|---:|---|---:|---|---|",
-        "| `slow` | slower |  |  | +7.0 % [+4.6, +9.4] | 16 | 3.1e-05 | answer changed |",
+        "| `slow` | slower |  |  | +7.0% [+4.6, +9.4] | 16 | 3.1e-05 | output changed |",
         "| `lost` | gone |  |  |  |  |  | allowed: a \\| b |",
-        "| `case` | ok |  |  | +0.0 % (extremes +0.0, +0.0) | 4 |  |  |",
+        "| `case` | ok |  |  | +0.0% (extremes +0.0, +0.0) | 4 |  |  |",
         "",
         report.canaries(outcome.findings),
     ]

@@ -11,7 +11,7 @@ import pytest
 
 from correctness_tests.repositories.made import eventually
 from rlgauge.pairs import PairError, Pairs, cores
-from rlgauge.workers import SIDE, Side, Worker, WorkerError, both
+from rlgauge.workers import SIDE, Side, Worker, WorkerError, ask_both
 
 STAND_IN = """
 import json, os, signal, subprocess, sys, time
@@ -64,29 +64,29 @@ def alive(pid):
 
 def test_workers_reply_to_requests_on_their_cores_and_threads(root):
     with worker(root, "base") as base, worker(root) as head:
-        answer = {"do": "prepare", "identity": "a", "arguments": ["some", "words", "0,1", "2", "kept"]}
-        assert both([base, head], "prepare", identity="a") == [answer, answer]
+        reply = {"do": "prepare", "identity": "a", "arguments": ["some", "words", "0,1", "2", "kept"]}
+        assert ask_both([base, head], "prepare", identity="a") == [reply, reply]
         processes = [base.process, head.process]
     assert [process.returncode for process in processes] == [0, 0]
 
 
 def ask(head, do, limit):
     """Send a request to a worker once it has started."""
-    both([head], "hello")
+    ask_both([head], "hello")
     head.limit = limit
-    both([head], do)
+    ask_both([head], do)
 
 
 @pytest.mark.parametrize(
     ("do", "limit", "words"),
     [
-        ("hang", 0.2, r"^head: no answer in 0.2 s$"),
-        ("drip", 0.5, r"^head: no answer in 0.5 s$"),
+        ("hang", 0.2, r"^head: no reply within 0.2 s$"),
+        ("drip", 0.5, r"^head: no reply within 0.5 s$"),
         ("leave", 30.0, r"^head: ended with code 3; no room left$"),
         ("die", 30.0, r"^head: killed by SIGKILL$"),
     ],
 )
-def test_a_worker_without_a_reply_is_ended_and_its_last_words_are_shown(root, do, limit, words):
+def test_a_worker_without_a_reply_is_ended_and_its_last_error_line_is_shown(root, do, limit, words):
     head = worker(root)
     with pytest.raises(WorkerError, match=words), head:
         ask(head, do, limit)
@@ -95,9 +95,9 @@ def test_a_worker_without_a_reply_is_ended_and_its_last_words_are_shown(root, do
 
 def test_processes_that_a_worker_started_end_with_it(root):
     with worker(root) as head:
-        (answer,) = both([head], "start")
-        assert alive(answer["child"])
-    assert eventually(lambda: not alive(answer["child"]))
+        (reply,) = ask_both([head], "start")
+        assert alive(reply["child"])
+    assert eventually(lambda: not alive(reply["child"]))
 
 
 def test_a_dead_worker_says_so_at_every_request(root):
@@ -111,18 +111,18 @@ def test_a_dead_worker_says_so_at_every_request(root):
 def test_a_worker_runs_in_its_own_folder_variables_memory_and_session(root):
     side = Side("base", root, Path(sys.executable), WORKER, {"ITS": "own"}, "default")
     with Worker(side, [3], 1, 30.0) as base:
-        (answer,) = both([base], "where")
-    assert answer["where"] == [str(root), "own", True]
-    assert answer["arguments"] == ["some", "words", "3", "1", "default"]
+        (reply,) = ask_both([base], "where")
+    assert reply["where"] == [str(root), "own", True]
+    assert reply["arguments"] == ["some", "words", "3", "1", "default"]
 
 
 def test_replies_come_in_the_order_of_requests_however_long_they_are(root):
     with worker(root) as head:
         for do in ("first", "long", "last"):
             head.ask(do, number=len(do))
-        answers = [head.reply() for _ in range(3)]
-    assert [(answer["do"], answer["number"]) for answer in answers] == [("first", 5), ("long", 4), ("last", 4)]
-    assert answers[1]["text"] == "x" * 200_000
+        replies = [head.reply() for _ in range(3)]
+    assert [(reply["do"], reply["number"]) for reply in replies] == [("first", 5), ("long", 4), ("last", 4)]
+    assert replies[1]["text"] == "x" * 200_000
 
 
 def test_a_worker_gets_the_environment_without_variables_of_this_run(root, monkeypatch):
@@ -149,7 +149,7 @@ def test_both_sides_of_a_pair_have_the_same_hash_seed_and_threads(root, all_core
     for _ in range(2):
         with measuring.workers(place) as workers:
             assert [worker.side.name for worker in workers] == ["base", "head"]
-            base, head = both(workers, "seed")
+            base, head = ask_both(workers, "seed")
         assert base["seed"] == head["seed"]
         threads = str(len(os.sched_getaffinity(0)) if all_cores else 1)
         assert base["arguments"][3] == head["arguments"][3] == threads

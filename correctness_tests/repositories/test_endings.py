@@ -106,7 +106,7 @@ def started(toy):
 
     def start(*command):
         processes.append(toy.start(*command))
-        assert eventually(lambda: list(toy.root.glob(".git/rlgauge/run-*/head.answer")), 60)
+        assert eventually(lambda: list(toy.root.glob(".git/rlgauge/run-*/head.output")), 60)
         assert eventually(toy.processes), "those of one pair may have ended"
         return processes[0]
 
@@ -160,8 +160,8 @@ def test_no_failed_test_of_an_invalid_run_passes(ran):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("test_hanging[hangs]", "head: no answer in 15 s"),
-        ("test_closing[sleeps]", "head: no answer in 15 s"),
+        ("test_hanging[hangs]", "head: no reply within 15 s"),
+        ("test_closing[sleeps]", "head: no reply within 15 s"),
         ("test_closing[exits]", "head: ended with code 3"),
     ],
 )

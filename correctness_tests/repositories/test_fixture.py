@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from pytest_benchmark.stats import Stats as Theirs
 
-from rlgauge.benchmarks.fixture import Benchmark, Benchmarked, Misused
+from rlgauge.benchmarks.fixture import Benchmark, MisuseError, TimedFunction
 
 
 @pytest.fixture
@@ -22,12 +19,12 @@ def clock(monkeypatch):
     return advance
 
 
-def fixture(take=lambda benchmarked: benchmarked.first()):
+def fixture(take=lambda benchmarked: benchmarked.first_output()):
     return Benchmark(take, "test_it", "a group", {"x": 1})
 
 
 def test_a_sample_is_the_time_of_its_calls(clock):
-    made = Benchmarked(lambda x, y: clock(x * y), (2,), {"y": 3})
+    made = TimedFunction(lambda x, y: clock(x * y), (2,), {"y": 3})
     made.calls = 5
     assert made.sample() == 30
     assert made.seconds == [6]
@@ -35,7 +32,7 @@ def test_a_sample_is_the_time_of_its_calls(clock):
 
 @pytest.mark.parametrize("around", [{}, {"teardown": lambda: None}])
 def test_iterations_are_timed_as_one_call(clock, around):
-    made = Benchmarked(lambda: clock(2), iterations=3, **around)
+    made = TimedFunction(lambda: clock(2), iterations=3, **around)
     made.calls = 2
     assert made.sample() == 12
     assert made.seconds == [2]
@@ -52,14 +49,14 @@ def test_setup_and_teardown_are_not_timed(clock):
         clock(1000)
         seen.append((a, b))
 
-    made = Benchmarked(lambda a, b: clock(b), setup=setup, teardown=teardown)
+    made = TimedFunction(lambda a, b: clock(b), setup=setup, teardown=teardown)
     made.calls = 3
     assert made.sample() == 6
     assert seen == [(0, 2), (1, 2), (2, 2)]
 
 
 def test_a_setup_that_returns_nothing_keeps_the_given_arguments(clock):
-    made = Benchmarked(lambda x: clock(x), (7,), setup=lambda: None)
+    made = TimedFunction(lambda x: clock(x), (7,), setup=lambda: None)
     assert made.sample() == 7
 
 
@@ -67,16 +64,16 @@ def test_a_setup_that_returns_nothing_keeps_the_given_arguments(clock):
     ("call", "setup", "calls"), [(1 / 1024, 0, 5), (1 / 128, 0, 1), (2**-12, 0, 22), (1e-6, 0.01, 4), (1e-6, 0.1, 1)]
 )
 def test_a_sample_takes_5_ms_or_50_ms_with_its_setup(clock, call, setup, calls):
-    made = Benchmarked(lambda: clock(call), setup=(lambda: clock(setup)) if setup else None)
+    made = TimedFunction(lambda: clock(call), setup=(lambda: clock(setup)) if setup else None)
     for _ in range(2):
-        assert made.measure_calls() == made.calls == calls
+        assert made.calibrate() == made.calls == calls
     assert made.seconds == []
 
 
 @pytest.mark.parametrize(("seconds", "calls"), [(0.0, 100), (0.02, 2), (0.0301, 1)])
 def test_warm_up_ends_after_a_hundred_calls_or_30_ms(clock, seconds, calls):
     seen = []
-    Benchmarked(lambda: seen.append(clock(seconds))).settle()
+    TimedFunction(lambda: seen.append(clock(seconds))).warm_up()
     assert len(seen) == calls
 
 
@@ -89,30 +86,6 @@ def test_stats_are_those_of_the_timed_calls():
     stats = one.stats.stats
     assert (stats.min, stats.max, stats.mean, stats.median, stats.rounds, one.stats["total"]) == (1, 6, 3, 2, 3, 9)
     assert (one.group, one.params, one.disabled) == ("a group", {"x": 1}, False)
-
-
-def of_pytest_benchmark(seconds):
-    theirs = Theirs()
-    for each in seconds:
-        theirs.update(each)
-    return theirs
-
-
-# Older versions of pytest-benchmark return an outlier as the highest datum within the fences.
-WRONG = {"hd15iqr"} if of_pytest_benchmark([0.0, 0.0, 0.0, 0.0, 1.0]).hd15iqr == 1 else set()
-FIGURES = [name for name in Theirs.fields if name not in WRONG]
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=40) | st.lists(st.sampled_from([0.0, 1.0, 2.5]), min_size=1))
-def test_stats_are_those_of_pytest_benchmark(seconds):
-    theirs, one = of_pytest_benchmark(seconds), fixture(lambda benchmarked: benchmarked.seconds.extend(seconds))
-    one(lambda: None)
-    ours = one.stats.stats.as_dict()
-    assert {name: ours[name] for name in FIGURES} == {name: theirs.as_dict()[name] for name in FIGURES}
-    assert ours.keys() == theirs.as_dict().keys()
-    assert [one.stats[name] for name in FIGURES] == [getattr(theirs, name) for name in FIGURES]
-    assert (one.stats.stats.data, one.stats.stats.sorted_data) == (theirs.data, theirs.sorted_data)
-    assert (one.stats.get("mean"), one.stats.get("no such", 3)) == (theirs.mean, 3)
 
 
 def test_arguments_reach_the_function_and_its_result_is_returned():
@@ -150,9 +123,9 @@ def test_contradictory_arguments_are_refused_as_by_pytest_benchmark(given, error
 def test_a_second_use_and_weaving_are_refused():
     one = fixture()
     one(lambda: None)
-    with pytest.raises(Misused, match="twice"):
+    with pytest.raises(MisuseError, match="twice"):
         one(lambda: None)
-    with pytest.raises(Misused, match=r"does not support benchmark\.weave"):
+    with pytest.raises(MisuseError, match=r"does not support benchmark\.weave"):
         fixture().patch(len)
 
 
@@ -165,8 +138,8 @@ def test_async_functions_are_refused_and_their_coroutines_closed():
 
     made = work()
     for function in (generated, lambda: made):
-        with pytest.raises(Misused, match="async, so a call does no work"):
-            Benchmarked(function).first()
+        with pytest.raises(MisuseError, match="async, so a call does no work"):
+            TimedFunction(function).first_output()
     with pytest.raises(RuntimeError, match="cannot reuse already awaited coroutine"):
         made.send(None)
 
@@ -179,5 +152,5 @@ def test_a_benchmark_that_failed_cannot_be_tried_again():
     with pytest.raises(OSError, match="no room"):
         one(len, "abc")
     assert (one.used, one.stats) == (True, None)
-    with pytest.raises(Misused, match="twice"):
+    with pytest.raises(MisuseError, match="twice"):
         one.pedantic(len, ["abc"])

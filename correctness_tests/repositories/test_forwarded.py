@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlgauge.benchmarks.command import forwarded, selects_by_memory
+from rlgauge.benchmarks.command import forwarded, selects_by_cache
 
 FILES = ["tests/test_a.py", "tests/test_b.py::test_it[1]"]
 
@@ -36,6 +36,6 @@ def test_pytest_addopts_is_forwarded_first(monkeypatch):
     assert forwarded(run) == ["-k", "slow and not big", "-k", "fast"]
 
 
-@pytest.mark.parametrize(("chosen", "by_memory"), [({}, False), ({"lf": True}, True), ({"stepwise": True}, True)])
-def test_last_failed_and_stepwise_select_by_earlier_runs(chosen, by_memory):
-    assert selects_by_memory(SimpleNamespace(getoption=chosen.get)) is by_memory
+@pytest.mark.parametrize(("chosen", "by_cache"), [({}, False), ({"lf": True}, True), ({"stepwise": True}, True)])
+def test_last_failed_and_stepwise_select_by_earlier_runs(chosen, by_cache):
+    assert selects_by_cache(SimpleNamespace(getoption=chosen.get)) is by_cache

@@ -122,7 +122,7 @@ def test_tests_that_only_one_side_has_are_new_or_gone(ran):
 
 def test_changed_answers_are_noted_where_they_can_be_compared(ran):
     _, ran = ran
-    changed = {name for name, words in ran.findings.items() if "answer changed" in words}
+    changed = {name for name, words in ran.findings.items() if "output changed" in words}
     assert changed == {f"{ANSWERS}::test_number", f"{ANSWERS}::test_nested"}, ran.text
     assert ran.findings[f"{ANSWERS}::test_drawn"][0] == ran.findings[f"{ANSWERS}::test_nothing_said"][0] == "ok"
 

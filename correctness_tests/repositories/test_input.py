@@ -181,7 +181,7 @@ def test_a_package_that_is_not_of_its_own_side_is_an_error(toy, tmp_path):
 def test_an_interrupted_run_leaves_nothing(toy, tmp_path, number):
     toy.at("start", CHANGED)
     process = toy.start(*toy.command("HEAD", tmp_path, rule="screen=1000"))
-    assert eventually(lambda: list(toy.root.glob(".git/rlgauge/run-*/head.answer")), 60)
+    assert eventually(lambda: list(toy.root.glob(".git/rlgauge/run-*/head.output")), 60)
     process.send_signal(number)
     text, _ = process.communicate(timeout=30)
     assert process.returncode == 2, text

@@ -92,7 +92,7 @@ def test_workers_that_cannot_import_numpy_find_slowdowns_and_changed_answers(tmp
         name("slow"): ("slower",),
         name("kept"): ("ok",),
         name("near"): ("ok",),
-        name("changed"): ("ok", "answer changed"),
+        name("changed"): ("ok", "output changed"),
         **dict.fromkeys((SAME, SAME_ON_ALL), ("ok",)),
         **dict.fromkeys((SLOWED, SLOWED_ON_ALL), ("slower",)),
     }, ran.text
@@ -125,7 +125,7 @@ def test_a_pair_runs_in_an_environment_with_pytest_and_its_plugins_alone(tmp_pat
     assert subprocess.check_output([bare, "-c", absent], text=True, cwd=tmp_path) == "[None, None]\n"
     toy = Repository(tmp_path / "toy", plain() | {"benchmarks/conftest.py": HASHING})
     source = Benchmarks(toy.root, Config(), None)
-    source.everything(toy.root, ["-k", "near"])
+    source.select(["-k", "near"])
     names = [*source.names, SAME, SLOWED]
     records = {name: Record() for name in names}
     with laid_out(source, toy.root) as layout:

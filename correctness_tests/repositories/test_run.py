@@ -72,7 +72,7 @@ def test_each_test_gets_its_verdict(ran):
         named("kept"): ("ok",),
         named("slow"): ("slower",),
         named("fast"): ("faster",),
-        named("other"): ("ok", "answer changed"),  # would be faster
+        named("other"): ("ok", "output changed"),  # would be faster
         named("passing"): ("ok",),
         SAME: ("ok",),
         SLOWED: ("slower",),
@@ -90,11 +90,11 @@ def test_summary_and_markdown_show_each_verdict(ran):
     low, _, high = change.partition(" (extremes ")[2].removesuffix(")").partition(", ")
     shown = f"{base} -> {head} ({change.split()[0]}%, extremes [{low}, {high}])"
     assert f"{named('slow')}: slower, {shown}, n = 3 pairs, p = {p}" in ran.text
-    counts = "1 slower, 1 faster, 3 ok; 1 answer changed"
+    counts = "1 slower, 1 faster, 3 ok; 1 output changed"
     assert f"failed: {counts}, " in ran.text
     assert f"\n{counts}; " in ran.markdown
     assert ran.markdown.splitlines()[0].endswith(": failed")
-    assert ran.rows[named("other")][-1] == "answer changed"
+    assert ran.rows[named("other")][-1] == "output changed"
 
 
 def test_progress_counts_benchmarks_without_canaries(ran):

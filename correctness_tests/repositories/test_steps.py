@@ -153,10 +153,10 @@ def test_p_is_one_sided_with_the_degrees_of_freedom_of_the_errors():
 
 def test_a_step_has_a_two_sided_p_adjusted_for_all_places():
     fit = of_numbers([0.0, 0.0, 0.5, 0.7], [0.0004] * 3, freedom=9)
-    (step,) = steps.tested(fit, [2])
+    (step,) = steps.significant_steps(fit, [2])
     error = math.sqrt(0.0004 / 2)  # the root is exact
     assert (step.commit, step.log_ratio) == (commit(2), pytest.approx(0.6))
     assert (step.low, step.high) == pytest.approx((0.6 - 1.96 * error, 0.6 + 1.96 * error))
     assert step.p == pytest.approx(2 * 3 * fit.p_of(0.6, error))
-    (faster,) = steps.tested(of_numbers([0.0, 0.0, -0.5, -0.7], [0.0004] * 3, freedom=9), [2])
+    (faster,) = steps.significant_steps(of_numbers([0.0, 0.0, -0.5, -0.7], [0.0004] * 3, freedom=9), [2])
     assert (faster.log_ratio, faster.p) == pytest.approx((-0.6, step.p))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlgauge.benchmarks import trees
-from rlgauge.benchmarks.trees import benchmark_paths, code_files, conftests, overlaid, packages
+from rlgauge.benchmarks.trees import benchmark_paths, code_files, conftests, overlay, packages
 
 HERE = ["src", "."], ["."]  # folders from which packages are imported, and those of them that need __init__.py
 
@@ -67,7 +67,7 @@ def test_packages_are_found_in_a_project_below_the_top(tmp_path):
     made(tmp_path, "part/pkg/__init__.py", "part/space/a.py", "libs/core/src/core/__init__.py", "other/x.py")
     folders = ["libs/core/src", "part/src", "part"]
     assert packages(tmp_path, ["part/tests"], folders, ["part"]) == ["core", "pkg", "space"]
-    assert trees.places(tmp_path, ["part/tests"], folders, ["part"]) == ["libs/core/src/core", "part/pkg"]
+    assert trees.package_paths(tmp_path, ["part/tests"], folders, ["part"]) == ["libs/core/src/core", "part/pkg"]
 
 
 def test_speed_depends_on_all_files_but_benchmarks_and_ignored_ones(tmp_path):
@@ -84,13 +84,13 @@ def test_speed_depends_on_all_files_but_benchmarks_and_ignored_ones(tmp_path):
      ("a", ["a/b"], False), ("a/b.py", ["."], True), ("x/a/b.py", ["a"], False)],
 )  # fmt: skip
 def test_a_path_is_inside_a_folder_or_equal_to_it(path, paths, found):
-    assert trees.inside(path, paths) is found
+    assert trees.is_inside(path, paths) is found
 
 
 def test_a_side_has_one_revisions_code_and_the_others_benchmarks(tmp_path):
     code = made(tmp_path / "code", "pkg/a.py", "bench/test_old.py", "bench/data/old", "conftest.py")
     head = made(tmp_path / "head", "pkg/b.py", "bench/test_new.py", "bench/data/new", "more/test_c.py")
-    overlaid(tmp_path / "side", code, head, ["bench", "conftest.py", "more/test_c.py", "gone"])
+    overlay(tmp_path / "side", code, head, ["bench", "conftest.py", "more/test_c.py", "gone"])
     files = {
         path.relative_to(tmp_path / "side").as_posix() for path in (tmp_path / "side").rglob("*") if path.is_file()
     }
@@ -107,7 +107,7 @@ def test_links_stay_links_and_their_targets_stay(tmp_path):
     head = made(tmp_path / "head", "bench/test_new.py")
     (head / "bench/link.py").symlink_to("test_new.py")
     side = tmp_path / "side"
-    overlaid(side, code, head, ["bench"])
+    overlay(side, code, head, ["bench"])
     assert [path.name for path in sorted((side / "bench").iterdir())] == ["link.py", "test_new.py"]
     assert (side / "bench/link.py").is_symlink()
     assert (side / "link.py").is_symlink()

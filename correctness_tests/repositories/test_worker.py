@@ -12,16 +12,15 @@ import pytest
 
 from rlgauge import revisions
 from rlgauge.benchmarks.source import Benchmarks
-from rlgauge.benchmarks.worker import Tests as Worker
-from rlgauge.benchmarks.worker import seed_all
+from rlgauge.benchmarks.worker import WorkerPlugin, seed_all
 from rlgauge.config import Config
 from rlgauge.rule import GateError
 
 
 @pytest.fixture
-def tests():
-    told = {"packages": ["toy"], "root": "/root", "folder": "/root/side", "tree": "/root/side/tree"}
-    return Worker(io.StringIO(), io.StringIO(), told)
+def plugin():
+    settings = {"packages": ["toy"], "root": "/root", "folder": "/root/side", "tree": "/root/side/tree"}
+    return WorkerPlugin(io.StringIO(), io.StringIO(), settings)
 
 
 @pytest.mark.parametrize(
@@ -34,14 +33,14 @@ def tests():
         (AttributeError("no such", name="x", obj=os), None),
     ],
 )
-def test_an_error_for_want_of_code_under_test_is_found_behind_other_errors(tests, error, absent):
+def test_an_error_for_want_of_code_under_test_is_found_behind_other_errors(plugin, error, absent):
     wanted = {"absent": absent} if absent else {}
     other = ValueError("a fixture fails")
     other.__context__ = error
-    assert tests.explained(error) == tests.explained(other) == wanted
+    assert plugin.absent_name(error) == plugin.absent_name(other) == wanted
     other.__context__, other.__cause__ = KeyError(), error
     error.__context__ = other  # circular
-    assert tests.explained(other) == wanted
+    assert plugin.absent_name(other) == wanted
 
 
 @pytest.mark.parametrize(
@@ -52,32 +51,32 @@ def test_an_error_for_want_of_code_under_test_is_found_behind_other_errors(tests
         ("a/test_x.pyx::test_y", {"failed": "pytest does not collect it on this side"}),
     ],
 )
-def test_a_missing_test_has_the_reason_of_its_file_or_folder(tests, identity, found):
-    tests.broken = {"a/test_x.py": {"failed": "SyntaxError", "absent": "it"}, "b": {"skipped": "not here"}}
-    assert tests.missing(identity) == found
+def test_a_missing_test_has_the_reason_of_its_file_or_folder(plugin, identity, found):
+    plugin.broken = {"a/test_x.py": {"failed": "SyntaxError", "absent": "it"}, "b": {"skipped": "not here"}}
+    assert plugin.missing(identity) == found
 
 
-def test_a_shared_fixture_that_cannot_be_torn_down_is_blamed_on_the_test_before(tests):
+def test_a_shared_fixture_that_cannot_be_torn_down_is_blamed_on_the_test_before(plugin):
     def teardown(item):
         if item is other:
             raise OSError("no server\nat all")
 
     hook = SimpleNamespace(pytest_runtest_protocol=lambda item, nextitem: None)
     one, other = (SimpleNamespace(parent=object(), config=SimpleNamespace(hook=hook)) for _ in range(2))
-    tests.items = {"a": one, "b": other}
-    tests.session = SimpleNamespace(_setupstate=SimpleNamespace(teardown_exact=teardown))
-    tests.prepare("a")
+    plugin.items = {"a": one, "b": other}
+    plugin.session = SimpleNamespace(_setupstate=SimpleNamespace(teardown_exact=teardown))
+    plugin.prepare("a")
     why = "the teardown of fixtures shared with a failed: OSError: no server"
-    assert tests.prepare("b") == {"failed": why}
+    assert plugin.prepare("b") == {"failed": why}
 
 
-def test_modules_of_the_repository_outside_the_sides_own_folder_are_strays(tests, monkeypatch):
+def test_modules_of_the_repository_outside_the_sides_own_folder_are_strays(plugin, monkeypatch):
     files = ["/root/toy/a.py", "/root/side/toy/a.py", "/rooted/c.py", None, "/root/env/lib/site-packages/e.py",
              "/root/own/lib/f.py"]  # fmt: skip
     with monkeypatch.context() as patched:
         patched.setattr(sys, "modules", {str(k): SimpleNamespace(__file__=file) for k, file in enumerate(files)})
         patched.setattr(sys, "prefix", "/root/own")  # an environment inside of the repository
-        found = list(tests.strays())
+        found = list(plugin.strays())
     assert found == ["/root/toy/a.py"]
 
 
@@ -140,8 +139,8 @@ def test_the_last_matching_pattern_counts(source):
 
 def test_arguments_of_pytest_are_made_relative_to_the_root(source):
     args = ["test_a.py::test_x[a::b]", "..", "../tests", "/elsewhere/test_z.py"]
-    assert source(args=args).arguments() == ["bench/test_a.py::test_x[a::b]", ".", "tests"]
-    assert source(args=args[3:]).arguments() == ["."]
+    assert source(args=args).collected_paths() == ["bench/test_a.py::test_x[a::b]", ".", "tests"]
+    assert source(args=args[3:]).collected_paths() == ["."]
 
 
 def test_a_build_excludes_a_lock_file_and_depends(source):

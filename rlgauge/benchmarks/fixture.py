@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from .stats import Stats
-
 if TYPE_CHECKING:
     import pytest
 
@@ -184,15 +182,19 @@ class TimedFunction:
 
 
 class BenchmarkStats:
-    """The value of ``benchmark.stats`` after the benchmark.
+    """The value of ``benchmark.stats`` after the benchmark; it needs pytest-benchmark.
 
     Attributes:
-        stats: the statistics; also accessible by name, as in ``benchmark.stats["mean"]``.
+        stats: pytest-benchmark's statistics; also accessible by name, as in ``benchmark.stats["mean"]``.
         iterations: number of calls that were timed as one.
     """
 
     def __init__(self, timed: TimedFunction) -> None:
-        self.stats, self.iterations = Stats(timed.seconds), timed.iterations
+        from pytest_benchmark.stats import Stats
+
+        self.stats, self.iterations = Stats(), timed.iterations  # type: ignore[no-untyped-call]
+        for seconds in timed.seconds:
+            self.stats.update(seconds)  # type: ignore[no-untyped-call]
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self.stats, name)
@@ -306,6 +308,6 @@ class Benchmark:
             raise MisuseError("it calls benchmark twice: split the test into two")
         self.used = True
         self.time_it(timed)
-        self.stats = BenchmarkStats(timed)
+        self.stats = BenchmarkStats(timed) if find_spec("pytest_benchmark") else None
         timed.reset()
         return timed.call()  # later calls may have changed an earlier result

@@ -1,4 +1,4 @@
-"""Commands that measure take turns in a repository."""
+"""Commands that measure in the same repository run one after the other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from rlgauge.revisions import turn
+from rlgauge.revisions import measurement_lock
 
 from .made import ROOT, Repository, flat, work
 
@@ -20,9 +20,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rlgauge.revisions import turn
+from rlgauge.revisions import measurement_lock
 
-with turn(Path(sys.argv[1])):
+with measurement_lock(Path(sys.argv[1])):
     subprocess.Popen(["sleep", "600"])
     print("measuring", flush=True)
     sys.stdin.read()
@@ -38,7 +38,7 @@ def line_of(stream, limit=30):
 
 @pytest.fixture
 def start(tmp_path):
-    """Start a process that takes its turn and has a child. -> the process"""
+    """Start a process that takes the lock and has a child. -> the process"""
     started = []
 
     def start():
@@ -68,16 +68,16 @@ def test_a_second_process_waits_says_so_and_begins_when_the_first_is_killed(star
     assert line_of(third.stdout) == b"measuring\n"
 
 
-def test_an_error_ends_the_turn(tmp_path, capsys):
-    with pytest.raises(ZeroDivisionError), turn(tmp_path / "new" / "cache"):
+def test_an_error_releases_the_lock(tmp_path, capsys):
+    with pytest.raises(ZeroDivisionError), measurement_lock(tmp_path / "new" / "cache"):
         _ = 1 // 0
-    with turn(tmp_path / "new" / "cache"):
+    with measurement_lock(tmp_path / "new" / "cache"):
         assert "waiting" not in "".join(capsys.readouterr())
 
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    toy = Repository(tmp_path_factory.mktemp("turn") / "toy", flat())
+    toy = Repository(tmp_path_factory.mktemp("lock") / "toy", flat())
     toy.commit("slower", {"toy/sorting.py": work(slow=110, kept=100)})
     return toy
 
@@ -95,8 +95,8 @@ SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.p
     ],
     ids=lambda command: command[1].strip("-"),
 )
-def test_every_command_that_measures_waits_for_its_turn(toy, command):
-    with turn(toy.root / ".git" / "rlgauge"):
+def test_every_command_that_measures_waits_for_the_lock(toy, command):
+    with measurement_lock(toy.root / ".git" / "rlgauge"):
         process = toy.start(*command)
         try:
             said = ""

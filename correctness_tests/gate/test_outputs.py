@@ -1,4 +1,4 @@
-"""Answers of both sides are the same where arrays, shapes, dtypes and, within the tolerance, values are."""
+"""Outputs of both sides are equal if arrays, shapes, dtypes and, within the tolerance, values are."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from rlgauge import answers
-from rlgauge.answer_files import save
-from rlgauge.answers import AnswerError, close, same
+from rlgauge import outputs
+from rlgauge.output_files import save
+from rlgauge.outputs import OutputError, close, same
 
 TOLERANCE = 1e-3
 DTYPES = st.sampled_from([np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_])
@@ -35,13 +35,13 @@ TREES = st.recursive(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("answers")
+    return tmp_path_factory.mktemp("outputs")
 
 
-def kept_same(folder, first, second, tolerance=TOLERANCE):
-    save(folder / "base.answer", first)
-    save(folder / "head.answer", second)
-    return same(folder / "base.answer", folder / "head.answer", tolerance)
+def saved_same(folder, first, second, tolerance=TOLERANCE):
+    save(folder / "base.output", first)
+    save(folder / "head.output", second)
+    return same(folder / "base.output", folder / "head.output", tolerance)
 
 
 def reordered(tree):
@@ -54,8 +54,8 @@ def reordered(tree):
 
 
 @given(TREES, st.sampled_from([0.0, TOLERANCE]))
-def test_an_answer_equals_its_copy_in_another_order_of_keys(folder, tree, tolerance):
-    assert kept_same(folder, tree, reordered(tree), tolerance)
+def test_an_output_equals_its_copy_with_keys_in_another_order(folder, tree, tolerance):
+    assert saved_same(folder, tree, reordered(tree), tolerance)
 
 
 @given(st.integers(0, 4), st.integers(-1, 1).filter(bool), st.sampled_from([np.uint8, np.int32, np.int64]))
@@ -63,7 +63,7 @@ def test_integers_are_compared_exactly_at_any_tolerance(folder, where, by, dtype
     first = np.full(5, 100, dtype)
     second = first.copy()
     second[where] = 100 + by
-    assert not kept_same(folder, first, second, tolerance=0.5)
+    assert not saved_same(folder, first, second, tolerance=0.5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -75,14 +75,14 @@ def test_the_tolerance_is_relative_to_the_largest_value(folder, dtype, largest, 
         near, far = first.copy(), first.copy()
         near[where] += sign * 0.9 * TOLERANCE * largest
         far[where] += sign * 1.1 * TOLERANCE * largest
-        assert kept_same(folder, first, near)
-        assert not kept_same(folder, first, far)
+        assert saved_same(folder, first, near)
+        assert not saved_same(folder, first, far)
 
 
 def test_each_array_has_its_own_scale(folder):
     large, small = np.array([1e6]), np.array([1.0])
-    assert kept_same(folder, [large, small], [large + 900, small])
-    assert not kept_same(folder, [large, small], [large, small + 2e-3])
+    assert saved_same(folder, [large, small], [large + 900, small])
+    assert not saved_same(folder, [large, small], [large, small + 2e-3])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
@@ -184,10 +184,10 @@ ITSELF.append(ITSELF)
      (np.ma.array([1.5, 2.5], mask=[0, 1]), np.ma.array([1.5, 2.5], mask=[1, 0])),
      (Point(1, 2), Point(1, 3)), (Named("a", 1, 2), Named("b", 1, 2)), (Named("a", 1, 2), Named("a", 2, 2))],
 )  # fmt: skip
-def test_different_values_are_another_answer(folder, one, other):
-    assert kept_same(folder, one, copy.deepcopy(one), 1e-9)
-    assert not kept_same(folder, one, other, 1e-9)
-    assert not kept_same(folder, other, one, 1e-9)
+def test_different_values_are_different_outputs(folder, one, other):
+    assert saved_same(folder, one, copy.deepcopy(one), 1e-9)
+    assert not saved_same(folder, one, other, 1e-9)
+    assert not saved_same(folder, other, one, 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -197,22 +197,19 @@ def test_different_values_are_another_answer(folder, one, other):
      (np.ma.array([1.5, 2.5], mask=[0, 1]), np.ma.array([1.5, 9.0], mask=[0, 1]))],
 )  # fmt: skip
 def test_values_that_cannot_be_compared_count_as_the_same(folder, one, other):
-    assert kept_same(folder, one, other)
-    assert kept_same(folder, other, one)
+    assert saved_same(folder, one, other)
+    assert saved_same(folder, other, one)
 
 
 def test_the_folder_of_each_side_does_not_count(folder):
-    def saved(name, answer, *hidden):
-        save(folder / f"{name}.answer", answer, hidden)
+    def output(path):
+        return [f"{path}/a", {f"{path}/b": 1}, {f"{path}/c"}, pathlib.Path(path, "d")]
 
-    def answer(place):
-        return [f"{place}/a", {f"{place}/b": 1}, {f"{place}/c"}, pathlib.Path(place, "d")]
-
-    saved("base", answer("/sides/base"), "/sides/base")
-    saved("head", answer("/sides/head"), "/none", "/sides/head")
-    assert same(folder / "base.answer", folder / "head.answer", 0.0)
-    saved("head", answer("/sides/head"), "/none")
-    assert not same(folder / "base.answer", folder / "head.answer", 0.0)
+    save(folder / "base.output", output("/sides/base"), ["/sides/base"])
+    save(folder / "head.output", output("/sides/head"), ["/none", "/sides/head"])
+    assert same(folder / "base.output", folder / "head.output", 0.0)
+    save(folder / "head.output", output("/sides/head"), ["/none"])
+    assert not same(folder / "base.output", folder / "head.output", 0.0)
 
 
 def nested(depth, end):
@@ -220,23 +217,23 @@ def nested(depth, end):
 
 
 def test_parts_nested_deeper_than_fifty_are_not_compared(folder):
-    assert not kept_same(folder, nested(50, "a"), nested(50, "b"))
-    assert kept_same(folder, nested(51, "a"), nested(51, "b"))
+    assert not saved_same(folder, nested(50, "a"), nested(50, "b"))
+    assert saved_same(folder, nested(51, "a"), nested(51, "b"))
 
 
 def test_torch_tensors_are_compared_as_numbers(folder):
     torch = pytest.importorskip("torch")
     for made in (torch.ones(3, requires_grad=True), torch.ones(3, dtype=torch.bfloat16)):
-        assert kept_same(folder, made, made.detach().clone())
-        assert not kept_same(folder, made, made + 1)
-        assert not kept_same(folder, made, made[:2])
+        assert saved_same(folder, made, made.detach().clone())
+        assert not saved_same(folder, made, made + 1)
+        assert not saved_same(folder, made, made[:2])
 
 
 WITHOUT_NUMPY = """
 import pathlib, sys
 
 sys.modules["numpy"] = None  # importing it fails
-from rlgauge.answer_files import save
+from rlgauge.output_files import save
 
 
 class Tensor:
@@ -251,23 +248,23 @@ class Tensor:
 
 
 for name, x in (("base", 2.5), ("near", 2.501), ("head", 3.5)):
-    answer = {"a": [1, 2, 2**62], "b": (1.5, x), "c": [True, "x", 2**70], "d": Tensor((1.0, x), (3.0, 4.0)), "e": 7}
-    save(pathlib.Path(sys.argv[1], f"{name}.answer"), answer)
+    output = {"a": [1, 2, 2**62], "b": (1.5, x), "c": [True, "x", 2**70], "d": Tensor((1.0, x), (3.0, 4.0)), "e": 7}
+    save(pathlib.Path(sys.argv[1], f"{name}.output"), output)
 """
 
 
-def test_answers_can_be_saved_without_numpy(tmp_path):
+def test_outputs_can_be_saved_without_numpy(tmp_path):
     subprocess.run([sys.executable, "-c", WITHOUT_NUMPY, str(tmp_path)], check=True, timeout=60)
-    base, near, head = (tmp_path / f"{name}.answer" for name in ("base", "near", "head"))
+    base, near, head = (tmp_path / f"{name}.output" for name in ("base", "near", "head"))
     assert same(base, near, TOLERANCE)
     assert not same(base, near, TOLERANCE / 10)
     assert not same(base, head, TOLERANCE)
-    assert [found.tolist() for found in answers.read(base).arrays[:2]] == [[1, 2, 2**62], [1.5, 2.5]]
+    assert [array.tolist() for array in outputs.read(base).arrays[:2]] == [[1, 2, 2**62], [1.5, 2.5]]
 
 
 def header(dtype="<f8", shape=(2,), offset=0, size=16):
-    told = {"structure": ["list", "f", 2], "arrays": [{"dtype": dtype, "shape": shape, "offset": offset}], "size": size}
-    return json.dumps(told).encode() + b"\n"
+    arrays = [{"dtype": dtype, "shape": shape, "offset": offset}]
+    return json.dumps({"structure": ["list", "f", 2], "arrays": arrays, "size": size}).encode() + b"\n"
 
 
 WHOLE = header() + bytes(16)
@@ -280,17 +277,17 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN.keys())
-def test_a_broken_answer_file_is_refused(folder, data):
-    (folder / "base.answer").write_bytes(WHOLE)
-    (folder / "head.answer").write_bytes(data)
-    assert same(folder / "base.answer", folder / "base.answer", 0.0)
-    with pytest.raises(AnswerError, match=r"^head\.answer is not a complete answer file: \w+: "):
-        same(folder / "base.answer", folder / "head.answer", 0.0)
+def test_a_broken_output_file_is_an_error(folder, data):
+    (folder / "base.output").write_bytes(WHOLE)
+    (folder / "head.output").write_bytes(data)
+    assert same(folder / "base.output", folder / "base.output", 0.0)
+    with pytest.raises(OutputError, match=r"^head\.output is not a complete output file: \w+: "):
+        same(folder / "base.output", folder / "head.output", 0.0)
 
 
-def test_a_missing_answer_file_is_refused(folder):
-    with pytest.raises(AnswerError, match=r"^none\.answer is not a complete answer file: FileNotFoundError: "):
-        same(folder / "none.answer", folder / "none.answer", 0.0)
+def test_a_missing_output_file_is_an_error(folder):
+    with pytest.raises(OutputError, match=r"^none\.output is not a complete output file: FileNotFoundError: "):
+        same(folder / "none.output", folder / "none.output", 0.0)
 
 
 def test_the_tolerance_applies_to_complex_numbers():
