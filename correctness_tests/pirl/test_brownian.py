@@ -39,7 +39,7 @@ def test_residual_of_the_series_is_zero(sigma, zero, order, solves):
         return survival(states[:, 0], states[:, 1], xp=torch)[:, None]
 
     dynamics = replace(BROWNIAN, sigma=sigma)
-    residual = _torch.pde_residual(net, points, dynamics, order, _torch.drift_vectorised)
+    residual = _torch.pde_residual(net, points, dynamics, order)
     largest = residual.detach().abs().max().item()
     assert (largest < 1e-9) == (zero and solves)
 

@@ -46,22 +46,15 @@ def largest_q(z):
     return jax.nn.sigmoid(z.max(axis=1))
 
 
-def drift_by_row(dynamics, states, actions):
-    """Return the drift, computed row by row with ``lax.map``.  f32[P, S], i32[P] -> f32[P, S]"""
-    return jax.lax.map(lambda row: dynamics.drift(*row, xp=jnp), (states, actions))
-
-
-def pde_residual(params, interior, dynamics, order, drift):
-    """Return the residual of the PDE by nested differentiation.  f32[P, S] -> f32[P]
-
-    `order` is 1 or 2 and `drift` a value of ``DRIFTS``.
-    """
+def pde_residual(params, interior, dynamics, order):
+    """Return the residual of the PDE by nested differentiation.  f32[P, S] -> f32[P]"""
 
     def value(state):
         return largest_q(logits(params, state[None]))[0]
 
     greedy = logits(params, interior).argmax(axis=1)
-    residual = jnp.sum(jax.vmap(jax.grad(value))(interior) * drift(dynamics, interior, greedy), axis=1)
+    drift = jax.lax.map(lambda row: dynamics.drift(*row, xp=jnp), (interior, greedy))  # row by row
+    residual = jnp.sum(jax.vmap(jax.grad(value))(interior) * drift, axis=1)
     if order == 2:
         noisy = dynamics.noisy
 
@@ -81,14 +74,11 @@ def evaluate_separately(params, states, expired, unsafe, interior, *args):
 
 def make_loss(config, options):
     """Return ``loss(params, target_params, *batch) -> f32``, that of :func:`._numpy.loss` with the same batch."""
-    dynamics, drift = dynamics_of(config), DRIFTS[options.drift]
-    evaluate = EVALUATE[options.derivatives]
+    dynamics, evaluate = dynamics_of(config), EVALUATE[options.derivatives]
 
     def loss(params, target_params, states, actions, rewards, next_states, terminated, interior, expired, unsafe):
         td_target = rewards + (1 - terminated) * largest_q(logits(target_params, next_states))
-        z, z_expired, z_unsafe, residual = evaluate(
-            params, states, expired, unsafe, interior, dynamics, options.order, drift
-        )
+        z, z_expired, z_unsafe, residual = evaluate(params, states, expired, unsafe, interior, dynamics, options.order)
         taken = jax.nn.sigmoid(jnp.sum(jax.nn.one_hot(actions, z.shape[1], dtype=z.dtype) * z, axis=1))
         return (
             jnp.mean((taken - td_target) ** 2)
@@ -117,11 +107,11 @@ def act(config, example, *, options, compiler):
 
 def pde_loss(config, example, *, options, compiler):
     """Return the mean squared PDE residual of interior points.  f32[P, S] -> f32"""
-    dynamics, drift, residual = dynamics_of(config), DRIFTS[options.drift], RESIDUALS[options.derivatives]
+    dynamics, residual = dynamics_of(config), RESIDUALS[options.derivatives]
     params = to_device(dict(config["params"]), compiler)
 
     def loss(params, interior):
-        return jnp.mean(residual(params, interior, dynamics, options.order, drift) ** 2)
+        return jnp.mean(residual(params, interior, dynamics, options.order) ** 2)
 
     return functools.partial(compiler.compile(loss, (params, *example)), params)
 
@@ -160,12 +150,7 @@ def sync_target(config, example, *, options, compiler):
     return functools.partial(copy, online)
 
 
-def drift_vectorised(dynamics, states, actions):
-    """Return the drift of all rows at once.  f32[P, S], i32[P] -> f32[P, S]"""
-    return dynamics.drift(states, actions, xp=jnp)
-
-
-def evaluate_generator(params, rows, interior, dynamics, order, drift, product=jnp.matmul):
+def evaluate_generator(params, rows, interior, dynamics, order, product=jnp.matmul):
     """Return the logits of `rows` f32[R, A] and the residual of `interior` f32[P], in one forward pass.
 
     Nested differentiation takes many. The equations are those of :func:`._torch.generator_residual`; `product`
@@ -186,7 +171,7 @@ def evaluate_generator(params, rows, interior, dynamics, order, drift, product=j
     g = jnp.broadcast_to(
         dynamics.sigma * jnp.eye(noisy, interior.shape[1], dtype=z.dtype)[:, None], (noisy, *interior.shape)
     )
-    streams = jnp.concatenate([drift(dynamics, interior, greedy)[None], g])
+    streams = jnp.concatenate([dynamics.drift(interior, greedy, xp=jnp)[None], g])
     for k, y in enumerate(hidden):
         streams = product(streams, params[f"w{k}"])
         d, g = streams[:1], streams[1:]
@@ -232,6 +217,5 @@ def evaluate_jointly(params, states, expired, unsafe, interior, *args):
     return *jnp.split(z, [len(states), len(states) + len(expired)]), residual
 
 
-DRIFTS = {"rows": drift_by_row, "vectorised": drift_vectorised}
 RESIDUALS = {"autograd": pde_residual, "generator": generator_residual}
 EVALUATE = {"autograd": evaluate_separately, "generator": evaluate_jointly}

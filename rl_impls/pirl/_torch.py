@@ -38,15 +38,12 @@ def drift_by_row(dynamics, states, actions):
     return torch.tensor(np.stack(rows), dtype=states.dtype, device=states.device)
 
 
-def pde_residual(net, interior, dynamics, order, drift):
-    """Return the residual of the PDE by nested differentiation.  f32[P, S] -> f32[P]
-
-    `order` is 1 or 2 and `drift` a value of ``DRIFTS``.
-    """
+def pde_residual(net, interior, dynamics, order):
+    """Return the residual of the PDE by nested differentiation.  f32[P, S] -> f32[P]"""
     points = interior.clone().requires_grad_()
     value, greedy = net(points).max(dim=1)
     (gradient,) = torch.autograd.grad(value.sum(), points, create_graph=True)
-    residual = (gradient * drift(dynamics, interior, greedy)).sum(dim=1)
+    residual = (gradient * drift_by_row(dynamics, interior, greedy)).sum(dim=1)
     if order == 2:
         for i in range(dynamics.noisy):
             (row,) = torch.autograd.grad(gradient[:, i].sum(), points, create_graph=True)
@@ -60,12 +57,12 @@ def make_loss(net, target_net, config, options):
     The batch is states f32[B, S], actions i32[B], rewards f32[B], next_states f32[B, S], terminated f32[B], interior
     f32[P, S], expired f32[P, S], unsafe f32[P, S].
     """
-    dynamics, drift = dynamics_of(config), DRIFTS[options.drift]
+    dynamics = dynamics_of(config)
 
     def loss(states, actions, rewards, next_states, terminated, interior, expired, unsafe):
         with torch.no_grad():
             td_target = rewards + (1 - terminated) * target_net(next_states).amax(dim=1)
-        residual = pde_residual(net, interior, dynamics, options.order, drift)
+        residual = pde_residual(net, interior, dynamics, options.order)
         q, q_expired, q_unsafe = net(states), net(expired), net(unsafe)
         taken = q.gather(1, actions.long()[:, None])[:, 0]
         boundary = (q_expired.max(dim=1).values - 1).square().mean() + q_unsafe.max(dim=1).values.square().mean()
@@ -96,10 +93,10 @@ def act(config, example, *, options, compiler):
 def pde_loss(config, example, *, options, compiler):
     """Return the mean squared PDE residual of interior points.  f32[P, S] -> f32"""
     net, dynamics = make_net(config["params"], compiler), dynamics_of(config)
-    residual, drift, order = RESIDUALS[options.derivatives], DRIFTS[options.drift], options.order
+    residual, order = RESIDUALS[options.derivatives], options.order
 
     def loss(interior):
-        return residual(net, interior, dynamics, order, drift).square().mean()
+        return residual(net, interior, dynamics, order).square().mean()
 
     return GUARDS[options.inference]()(compiler.compile(loss, example))
 
@@ -151,7 +148,7 @@ def drift_vectorised(dynamics, states, actions):
     return torch.from_numpy(dynamics.drift(states.numpy(), actions.numpy())).to(states.dtype)
 
 
-def generator_residual(net, interior, dynamics, order, drift):
+def generator_residual(net, interior, dynamics, order):
     """Like :func:`pde_residual`, in one forward pass: nested differentiation takes many.
 
     It propagates the process's infinitesimal generator, ``L = f . grad + 1/2 sigma^2 Laplacian``. Each hidden layer
@@ -164,7 +161,7 @@ def generator_residual(net, interior, dynamics, order, drift):
         hidden.append(h)
     v, greedy = torch.sigmoid(net.linears[-1](h)).max(dim=1)
 
-    d = drift(dynamics, interior, greedy)
+    d = drift_vectorised(dynamics, interior, greedy)
     if order == 1:
         for y, linear in zip(hidden, net.linears):
             d = (1 - y * y) * (d @ linear.weight.T)
@@ -189,7 +186,7 @@ def make_gradient(net, target_net, config, options):
     The forward pass computes the values h of all rows, then the streams ``x = (d, g_1, ..., g_n)`` of
     :func:`generator_residual` at the interior points. The backward pass reverses these steps; ``d_z`` is dloss/dz.
     """
-    dynamics, drift = dynamics_of(config), DRIFTS[options.drift]
+    dynamics = dynamics_of(config)
     noisy = dynamics.noisy if options.order == 2 else 0
     *hidden, last = net.linears
     logits = torch.nn.Sequential(*list(target_net)[:-1])  # the sigmoid is monotonic: apply it to the maximum only
@@ -210,7 +207,7 @@ def make_gradient(net, target_net, config, options):
         greedy, value = pick[-points:, 0], v[-points:]
 
         basis = dynamics.sigma * torch.eye(noisy, interior.shape[1], dtype=v.dtype, device=v.device)
-        x = [torch.cat([drift(dynamics, interior, greedy)[None], basis[:, None].expand(-1, points, -1)])]
+        x = [torch.cat([drift_vectorised(dynamics, interior, greedy)[None], basis[:, None].expand(-1, points, -1)])]
         ahead = []  # per layer: y, 1 - y^2, the factor it multiplies, g, sum_i g_i^2
         for y, slope, linear in zip(h[1:], slopes, hidden):
             y, slope, stream = y[-points:], slope[-points:], x[-1] @ linear.weight.T
@@ -275,6 +272,5 @@ class TrainStepByHand(Learner):
         return loss
 
 
-DRIFTS = {"rows": drift_by_row, "vectorised": drift_vectorised}
 RESIDUALS = {"autograd": pde_residual, "generator": generator_residual}
 STEPS = {"autograd": TrainStep, "generator": TrainStepByHand}

@@ -14,17 +14,15 @@ class Options:
 
     Attributes:
         order: 2 includes the diffusion term in the PDE residual, 1 leaves it out; this changes the result.
-        drift: compute the vehicle's drift row by row, or for all points at once.
-        derivatives: nested automatic differentiation and one pass of the network per term of the loss; or a joint
-            forward pass that carries the process's infinitesimal generator, with gradients written by hand: of the
-            whole loss (torch) or of each matrix product (jax).
+        derivatives: nested automatic differentiation, one pass of the network per term of the loss, and the drift row
+            by row; or one forward pass of all rows that carries the process's infinitesimal generator, with gradients
+            written by hand: of the whole loss (torch) or of each matrix product (jax).
         inference: autograd mode without training (torch); ``inference_mode`` needs ``derivatives="generator"``.
         optimizer: apply Adam array by array or to all at once (torch: fused; jax: one flat vector).
         serving: one call of the network per request, or requests gathered into batches.
     """
 
     order: Literal[1, 2] = 1
-    drift: Literal["rows", "vectorised"] = "rows"
     derivatives: Literal["autograd", "generator"] = "autograd"
     inference: Literal["grad", "inference_mode"] = "grad"
     optimizer: Literal["loop", "fused"] = "loop"
@@ -34,13 +32,7 @@ class Options:
 FORMS = MappingProxyType(
     {
         "naive": Options(),
-        "full": Options(
-            drift="vectorised",
-            derivatives="generator",
-            inference="inference_mode",
-            optimizer="fused",
-            serving="batched",
-        ),
+        "full": Options(derivatives="generator", inference="inference_mode", optimizer="fused", serving="batched"),
     }
 )
 
