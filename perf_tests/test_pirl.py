@@ -10,17 +10,17 @@ from .grid import grid
 from .ops import build
 
 FORMS = ("naive", "full")
-LOWERED = ("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax", "neuron")
 CUDA = ("torch-cuda", "torch-compile-cuda", "jax-cuda")
+BACKENDS = ("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax", "neuron", *CUDA)
 LEARNING = ("torch", "torch-compile", "jax", *CUDA)
 COMPILED = ("torch-compile", "torch-compile-cuda")
-LAZY = tuple(name for name in LOWERED + CUDA if name not in ("torch", "torch-cuda"))  # never record gradients
+NO_GRADIENTS = tuple(name for name in BACKENDS if name not in ("torch", "torch-cuda"))  # naive and full are alike
 
 
 @grid(
-    form=FORMS, backend=LOWERED + CUDA, batch_size=(1, 8, 16, 32, 64, 128, 512, 1024, 2048), io=("host", "device"),
+    form=FORMS, backend=BACKENDS, batch_size=(1, 8, 16, 32, 64, 128, 512, 1024, 2048), io=("host", "device"),
     hidden=(32, 128, 512),
-    exclude=[dict(form="naive", backend=LAZY), dict(io="device", backend=("numpy", "onnx", "neuron"))],
+    exclude=[dict(form="naive", backend=NO_GRADIENTS), dict(io="device", backend=("numpy", "onnx", "neuron"))],
     gate=[
         dict(form="full", hidden=32, io="host", backend="torch-compile", batch_size=32),
         dict(
@@ -40,7 +40,7 @@ def test_forward(bench, seed, form, backend, batch_size, io, hidden):
     bench(op.call, *op.args, **op.keywords)
 
 
-@grid(form=("full",), backend=LOWERED + CUDA, hidden=(32, 128, 512), bench=[dict(hidden=32)])
+@grid(form=("full",), backend=BACKENDS, hidden=(32, 128, 512), bench=[dict(hidden=32)])
 def test_act(bench, seed, form, backend, hidden):
     op = build(pirl.act(seed, hidden), form, backend)
     bench(op.call, *op.args, **op.keywords)
@@ -81,7 +81,7 @@ def test_sync_target(bench, seed, form, backend, hidden):
 
 
 @grid(
-    form=("full",), backend=LOWERED + CUDA, batch_size=(512, 1024, 2048),
+    form=("full",), backend=BACKENDS, batch_size=(512, 1024, 2048),
     bench=[dict(batch_size=2048, backend=("numpy", "torch", "onnx", "jax", *CUDA))],
 )  # fmt: skip
 def test_sustained(bench, seed, form, backend, batch_size):
@@ -91,7 +91,7 @@ def test_sustained(bench, seed, form, backend, batch_size):
 
 @pytest.mark.rlgauge(cores="all")
 @grid(
-    form=FORMS, backend=LOWERED + CUDA, clients=(1, 32),
+    form=FORMS, backend=BACKENDS, clients=(1, 32),
     exclude=[dict(form="naive", backend=COMPILED)],  # guards fail in threads other than the compiling one
     bench=[dict(clients=32, backend=("numpy", "torch", "onnx", "jax"))],  # a single client never fills a batch
 )  # fmt: skip
@@ -101,9 +101,10 @@ def test_serve(bench, seed, form, backend, clients):
 
 
 @grid(
-    form=("full",), backend=("torch", "jax"), serve=("numpy", "torch-trace", "onnx", "jax", "neuron"), every=(1, 10),
-    bench=[dict(every=10, serve=("torch-trace", "onnx", "jax"))],  # the other backends serve more slowly
+    form=("full",), backend=("torch", "jax"), serve=("numpy", "torch-trace", "onnx", "jax", "neuron"),
+    sync_frequency=(1, 10),
+    bench=[dict(sync_frequency=10, serve=("torch-trace", "onnx", "jax"))],  # the other backends serve more slowly
 )  # fmt: skip
-def test_hybrid(bench, seed, form, backend, serve, every):
-    op = build(pirl.hybrid(seed, serve, every), form, backend)
+def test_hybrid(bench, seed, form, backend, serve, sync_frequency):
+    op = build(pirl.hybrid(seed, serve, sync_frequency), form, backend)
     bench(op.call, *op.args, **op.keywords)

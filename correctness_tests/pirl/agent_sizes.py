@@ -1,6 +1,7 @@
 """A small agent of pirl for the tests of all agents, and the figures of an evaluation of it, in order."""
 
 SMALL = {
-    "hidden": (8, 8), "batch": 8, "points": 4, "capacity": 200, "warm_up": 20, "every": 8, "sync_every": 3,
+    "hidden": (8, 8), "batch_size": 8, "points": 4, "capacity": 200, "warm_up": 20, "train_frequency": 8,
+    "target_frequency": 3,
 }  # fmt: skip
 FIGURES = ["returns", "lengths", "predicted"]

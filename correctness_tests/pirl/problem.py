@@ -18,7 +18,7 @@ CONSTANTS = {
 }
 
 
-def spec(params, target=None, **changed):
+def config_of(params, target=None, **changed):
     """Return the configuration of an op; without a target net, both nets are alike."""
     return {**CONSTANTS, "params": params, "target": params if target is None else target, **changed}
 
@@ -33,8 +33,8 @@ def slow(*values):
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
-def build(op, backend, spec, example, form="full", **options):
+def build(op, backend, config, example, form="full", **options):
     """Build one op."""
     made = backends.get(backend)
     device = tuple(map(made.to_device, example))
-    return made.build("pirl", op, spec, device, replace(backends.forms("pirl")[form], **options))
+    return made.build("pirl", op, config, device, replace(backends.forms("pirl")[form], **options))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from correctness_tests.pirl.problem import build, spec
+from correctness_tests.pirl.problem import build, config_of
 from rl_impls.backends import get
 from rl_impls.params import init_mlp
 from rl_impls.pirl import _numpy
@@ -39,7 +39,7 @@ def test_residual_of_the_series_is_zero(sigma, zero, order, solves):
         return survival(states[:, 0], states[:, 1], xp=torch)[:, None]
 
     dynamics = replace(BROWNIAN, sigma=sigma)
-    _, residual = _torch.evaluate_autograd(net, points, points, dynamics, order, _torch.drift_vectorised)
+    residual = _torch.pde_residual(net, points, dynamics, order)
     largest = residual.detach().abs().max().item()
     assert (largest < 1e-9) == (zero and solves)
 
@@ -66,8 +66,8 @@ def test_a_net_trained_with_the_loss_learns_the_survival_probability():
     transition = (state, np.zeros(1, np.int32), one, state, one)
     jax = get("jax")
     for rate, updates in stages:
-        constants = spec(params, dynamics="brownian", pde_weight=1.0, boundary_weight=50.0, learning_rate=rate)
-        step = build("train_step", "jax", constants, (*transition, *draw()), order=2)
+        config = config_of(params, dynamics="brownian", pde_weight=1.0, boundary_weight=50.0, learning_rate=rate)
+        step = build("train_step", "jax", config, (*transition, *draw()), order=2)
         for _ in range(updates):
             step(*map(jax.to_device, (*transition, *draw())))
         params = step.params

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from correctness_tests import strategies
-from correctness_tests.pirl.problem import CONSTANTS, build, slow, small_net, spec
+from correctness_tests.pirl.problem import CONSTANTS, build, config_of, slow, small_net
 from correctness_tests.reference import in_float64, largest_difference
 from correctness_tests.strategies import SEEDS
 from rl_impls import backends
@@ -72,28 +72,24 @@ def batch64(rng, batch=12, points=5):
 
 
 @pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize(
-    ("form", "changed"),
-    [("naive", {}), ("full", {}), ("full", {"gradient": "autograd"})],
-    ids=["naive", "by_hand", "generator"],
-)
-def test_torch_gradient_matches_finite_differences_of_the_reference(form, changed, order):
+@pytest.mark.parametrize("form", ["naive", "full"])
+def test_torch_gradient_matches_finite_differences_of_the_reference(form, order):
     import torch
 
     from rl_impls.pirl import _torch
 
     rng = np.random.default_rng(order)
     params, target, batch = in_float64(small_net(rng)), in_float64(small_net(rng)), batch64(rng)
-    options = replace(backends.forms("pirl")[form], order=order, **changed)
-    constants = {**CONSTANTS, "pde_weight": 1.0, "sigma": rough().sigma}
+    options = replace(backends.forms("pirl")[form], order=order)
+    config = {**CONSTANTS, "pde_weight": 1.0, "sigma": rough().sigma}
     net, target_net = torch_net(params), torch_net(target)
     inputs = tuple(map(torch.as_tensor, batch))
-    if options.gradient == "by_hand":
-        loss, found = _torch.make_gradient(net, target_net, constants, options, _torch.drift_vectorised)(*inputs)
+    if form == "full":
+        loss, found = _torch.make_gradient(net, target_net, config, options)(*inputs)
         for parameter, gradient in zip(net.parameters(), found):
             parameter.grad = gradient
     else:
-        loss = _torch.make_loss(net, target_net, constants, options)(*inputs)
+        loss = _torch.make_loss(net, target_net, config, options)(*inputs)
         loss.backward()
     assert all(parameter.grad is None for parameter in target_net.parameters())
 
@@ -124,7 +120,7 @@ def test_forward_matches_float64_on_drawn_weights_and_states(backend, batch, dat
     params = data.draw(strategies.weights((16, 8, 8, 8, 25)))
     made = get(backend)
     if (backend, batch) not in NETS:
-        NETS[backend, batch] = build("forward", backend, spec(params), (states,))
+        NETS[backend, batch] = build("forward", backend, config_of(params), (states,))
     net = NETS[backend, batch]
     net.load(params)
     got = made.to_host(net(made.to_device(states)))
@@ -137,7 +133,7 @@ def test_forward_matches_float64_on_drawn_weights_and_states(backend, batch, dat
 def test_act_is_greedy_or_the_drawn_action(backend):
     rng = np.random.default_rng(0)
     params, state = small_net(rng), gentle_states(rng, 1).astype(np.float32)
-    act = build("act", backend, spec(params), (state, 0.5, 7))
+    act = build("act", backend, config_of(params), (state, 0.5, 7))
     arg = get(backend).to_device(state)
     assert act(arg, 0.0999, 7) == 7
     assert act(arg, 0.1001, 7) == int(_numpy.q_values(params, state).argmax())
@@ -146,7 +142,7 @@ def test_act_is_greedy_or_the_drawn_action(backend):
 def test_sync_target_copies_the_weights():
     rng = np.random.default_rng(0)
     online, stale = small_net(rng), small_net(rng)
-    copied = build("sync_target", "numpy", spec(online, stale), ())()
+    copied = build("sync_target", "numpy", config_of(online, stale), ())()
     for name, value in online.items():
         assert np.array_equal(copied[name], value)
         value += 1

@@ -32,7 +32,7 @@ def doubled(size):
 @settings(max_examples=20)
 def test_every_request_gets_its_own_answer(kind, clients, requests):
     states = np.arange(3.0 * requests).reshape(requests, 3)
-    load = SERVERS[kind](doubled, clients)
+    load = Load(SERVERS[kind](doubled), clients)
     try:
         for _ in range(2):
             before = time.perf_counter()
@@ -86,7 +86,7 @@ def test_an_error_of_the_net_is_raised_in_the_client_and_the_server_goes_on():
     broken[0] = False
     assert np.array_equal(server(np.ones(3)), np.ones(3))
     server.close()
-    with pytest.raises(RuntimeError, match="after close"):
+    with pytest.raises(RuntimeError, match="the server is closed"):
         server(np.ones(3))
 
 

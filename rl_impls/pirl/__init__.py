@@ -18,6 +18,3 @@ Ops, with B states, P points of each kind, S = 16 features per state, A = 25 act
                takes the weights every few updates
 =============  ========================================================================================
 """
-
-BACKENDS = ("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax", "neuron",
-            "torch-cuda", "torch-compile-cuda", "jax-cuda")  # fmt: skip

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..backends import names_of
 from ..common import command
-from .agent import Config, PirlAgent
-from .options import FORMS
+from .agent import PirlAgent
 
-main = partial(command.main, PirlAgent, Config, {"backend": names_of("pirl"), "form": tuple(FORMS)})
+main = partial(command.main, PirlAgent)
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,7 @@
-"""The physics-informed Q-agent in JAX; the equations are in :mod:`._numpy`, as are the arguments of builders.
+"""The physics-informed Q-agent in JAX; :mod:`._numpy` has the equations.
+
+The plain functions come first. Faster forms follow: one pass of the network for all rows and for the PDE's
+derivatives.
 
 Axes and the three kinds of points are those of :mod:`._torch`. Weights are dicts of ``w{k}`` f32[I, O] and ``b{k}``
 f32[O] for each layer k.
@@ -16,7 +19,7 @@ from jax.flatten_util import ravel_pytree
 
 from ..common.jax_learner import Learner, Net, identity, to_device
 from ..params import layers
-from .spec import dynamics_of
+from .physics import dynamics_of
 
 
 def linear(params, k, h, product=jnp.matmul):
@@ -43,27 +46,15 @@ def largest_q(z):
     return jax.nn.sigmoid(z.max(axis=1))
 
 
-def drift_by_row(dynamics, states, actions):
-    """Return the drift, computed row by row with ``lax.map``.  f32[P, S], i32[P] -> f32[P, S]"""
-    return jax.lax.map(lambda row: dynamics.drift(*row, xp=jnp), (states, actions))
-
-
-def drift_vectorised(dynamics, states, actions):
-    """Return the drift of all rows at once.  f32[P, S], i32[P] -> f32[P, S]"""
-    return dynamics.drift(states, actions, xp=jnp)
-
-
-DRIFTS = {"rows": drift_by_row, "vectorised": drift_vectorised}
-
-
-def evaluate_autograd(params, rows, interior, dynamics, order, drift):
-    """Return the logits of `rows` f32[R, A] and the PDE residual of `interior` f32[P], by nested differentiation."""
+def pde_residual(params, interior, dynamics, order):
+    """Return the residual of the PDE by nested differentiation.  f32[P, S] -> f32[P]"""
 
     def value(state):
         return largest_q(logits(params, state[None]))[0]
 
     greedy = logits(params, interior).argmax(axis=1)
-    residual = jnp.sum(jax.vmap(jax.grad(value))(interior) * drift(dynamics, interior, greedy), axis=1)
+    drift = jax.lax.map(lambda row: dynamics.drift(*row, xp=jnp), (interior, greedy))  # row by row
+    residual = jnp.sum(jax.vmap(jax.grad(value))(interior) * drift, axis=1)
     if order == 2:
         noisy = dynamics.noisy
 
@@ -72,13 +63,98 @@ def evaluate_autograd(params, rows, interior, dynamics, order, drift):
 
         hessian = jax.vmap(jax.hessian(value_of_noisy))(interior[:, :noisy], interior[:, noisy:])
         residual = residual + dynamics.sigma**2 / 2 * jnp.trace(hessian, axis1=1, axis2=2)
-    return logits(params, rows), residual
+    return residual
 
 
-def evaluate_generator(params, rows, interior, dynamics, order, drift, product=jnp.matmul):
-    """Like :func:`evaluate_autograd`, in one forward pass that propagates the process's infinitesimal generator L.
+def evaluate_separately(params, states, expired, unsafe, interior, *args):
+    """Return the logits of `states`, `expired` and `unsafe`, and the residual of `interior`, each in its own pass."""
+    residual = pde_residual(params, interior, *args)
+    return logits(params, states), logits(params, expired), logits(params, unsafe), residual
 
-    The equations are those of :func:`._torch.evaluate_generator`; `product` multiplies the matrices of every layer.
+
+def make_loss(config, options):
+    """Return ``loss(params, target_params, *batch) -> f32``, that of :func:`._numpy.loss` with the same batch."""
+    dynamics, evaluate = dynamics_of(config), EVALUATE[options.derivatives]
+
+    def loss(params, target_params, states, actions, rewards, next_states, terminated, interior, expired, unsafe):
+        td_target = rewards + (1 - terminated) * largest_q(logits(target_params, next_states))
+        z, z_expired, z_unsafe, residual = evaluate(params, states, expired, unsafe, interior, dynamics, options.order)
+        taken = jax.nn.sigmoid(jnp.sum(jax.nn.one_hot(actions, z.shape[1], dtype=z.dtype) * z, axis=1))
+        return (
+            jnp.mean((taken - td_target) ** 2)
+            + config["pde_weight"] * jnp.mean(residual**2)
+            + config["boundary_weight"]
+            * (jnp.mean((largest_q(z_expired) - 1) ** 2) + jnp.mean(largest_q(z_unsafe) ** 2))
+        )
+
+    return loss
+
+
+def forward(config, example, *, options, compiler):
+    """Return the Q-values of states.  f32[B, S] -> f32[B, A]"""
+    return Net(q_values, config["params"], example, compiler)
+
+
+def act(config, example, *, options, compiler):
+    """Return the epsilon-greedy action, ``random_action`` if ``u < epsilon``.  state f32[1, S], u f32, i32 -> int"""
+    net, epsilon = Net(q_values, config["params"], example[:1], compiler), config["epsilon"]
+
+    def call(state, u, random_action):
+        return int(random_action) if u < epsilon else int(np.asarray(net(state)).argmax())
+
+    return call
+
+
+def pde_loss(config, example, *, options, compiler):
+    """Return the mean squared PDE residual of interior points.  f32[P, S] -> f32"""
+    dynamics, residual = dynamics_of(config), RESIDUALS[options.derivatives]
+    params = to_device(dict(config["params"]), compiler)
+
+    def loss(params, interior):
+        return jnp.mean(residual(params, interior, dynamics, options.order) ** 2)
+
+    return functools.partial(compiler.compile(loss, (params, *example)), params)
+
+
+class TrainStep(Learner):
+    """One Adam update (Kingma and Ba 2015) of the online network, which donates the buffers of weights and moments."""
+
+    def __init__(self, config, example, *, options, compiler):
+        flatten = {"loop": identity, "fused": ravel_pytree}[options.optimizer]
+        loss, optimizer = make_loss(config, options), optax.adam(config["learning_rate"])
+        super().__init__(config, optimizer, compiler, flatten)
+        unflatten = self.unflatten
+
+        def step(flat, moments, target_params, *batch):
+            value, gradient = jax.value_and_grad(lambda flat: loss(unflatten(flat), target_params, *batch))(flat)
+            updates, moments = optimizer.update(gradient, moments)
+            return optax.apply_updates(flat, updates), moments, value
+
+        self.step = compiler.compile(
+            step, (self.weights, self.moments, self.target_weights, *example), donate_argnums=(0, 1)
+        )
+
+    def __call__(self, *batch):
+        """Update on one batch of :func:`make_loss`; return the loss before the update, f32[]."""
+        self.weights, self.moments, value = self.step(self.weights, self.moments, self.target_weights, *batch)
+        return value
+
+
+train_step = TrainStep
+
+
+def sync_target(config, example, *, options, compiler):
+    """Copy the online weights to the target network in one compiled program.  -> weights by name"""
+    online = to_device(dict(config["params"]), compiler)
+    copy = compiler.compile(lambda tree: jax.tree.map(jnp.copy, tree), (online,))
+    return functools.partial(copy, online)
+
+
+def evaluate_generator(params, rows, interior, dynamics, order, product=jnp.matmul):
+    """Return the logits of `rows` f32[R, A] and the residual of `interior` f32[P], in one forward pass.
+
+    Nested differentiation takes many. The equations are those of :func:`._torch.generator_residual`; `product`
+    multiplies the matrices of every layer.
     """
     h = jnp.concatenate([rows, interior])
     last = layers(params) - 1
@@ -95,13 +171,18 @@ def evaluate_generator(params, rows, interior, dynamics, order, drift, product=j
     g = jnp.broadcast_to(
         dynamics.sigma * jnp.eye(noisy, interior.shape[1], dtype=z.dtype)[:, None], (noisy, *interior.shape)
     )
-    streams = jnp.concatenate([drift(dynamics, interior, greedy)[None], g])
+    streams = jnp.concatenate([dynamics.drift(interior, greedy, xp=jnp)[None], g])
     for k, y in enumerate(hidden):
         streams = product(streams, params[f"w{k}"])
         d, g = streams[:1], streams[1:]
         streams = (1 - y**2) * jnp.concatenate([d - y * jnp.sum(g**2, axis=0), g])
     streams = jnp.sum(pick * product(streams, params[f"w{last}"]), axis=2)
     return z[: len(rows)], v * (1 - v) * (streams[0] + (0.5 - v) * jnp.sum(streams[1:] ** 2, axis=0))
+
+
+def generator_residual(params, interior, *args):
+    """Like :func:`pde_residual`, by :func:`evaluate_generator`."""
+    return evaluate_generator(params, interior[:0], interior, *args)[1]
 
 
 @jax.custom_vjp
@@ -128,107 +209,13 @@ def copying_product_backward(operands, d):
 
 copying_product.defvjp(copying_product_forward, copying_product_backward)
 
-EVALUATE = {  # by the options derivatives and gradient
-    ("autograd", "autograd"): evaluate_autograd,
-    ("generator", "autograd"): evaluate_generator,
-    ("generator", "by_hand"): functools.partial(evaluate_generator, product=copying_product),
-}
 
-
-def evaluate_separately(evaluate, params, states, expired, unsafe, interior, *args):
-    """Return logits of `states`, `expired` and `unsafe`, and the residual of `interior`, each in its own pass."""
-    _, residual = evaluate(params, states[:0], interior, *args)
-    return logits(params, states), logits(params, expired), logits(params, unsafe), residual
-
-
-def evaluate_jointly(evaluate, params, states, expired, unsafe, interior, *args):
+def evaluate_jointly(params, states, expired, unsafe, interior, *args):
     """Like :func:`evaluate_separately`, in a single pass of the network."""
-    z, residual = evaluate(params, jnp.concatenate([states, expired, unsafe]), interior, *args)
+    rows = jnp.concatenate([states, expired, unsafe])
+    z, residual = evaluate_generator(params, rows, interior, *args, product=copying_product)
     return *jnp.split(z, [len(states), len(states) + len(expired)]), residual
 
 
-PASSES = {"separate": evaluate_separately, "joint": evaluate_jointly}
-
-
-def make_loss(spec, options):
-    """Return ``loss(params, target_params, *batch) -> f32``, that of :func:`._numpy.loss` with the same batch."""
-    dynamics, drift = dynamics_of(spec), DRIFTS[options.drift]
-    evaluate = functools.partial(PASSES[options.passes], EVALUATE[options.derivatives, options.gradient])
-
-    def loss(params, target_params, states, actions, rewards, next_states, terminated, interior, expired, unsafe):
-        td_target = rewards + (1 - terminated) * largest_q(logits(target_params, next_states))
-        z, z_expired, z_unsafe, residual = evaluate(
-            params, states, expired, unsafe, interior, dynamics, options.order, drift
-        )
-        taken = jax.nn.sigmoid(jnp.sum(jax.nn.one_hot(actions, z.shape[1], dtype=z.dtype) * z, axis=1))
-        return (
-            jnp.mean((taken - td_target) ** 2)
-            + spec["pde_weight"] * jnp.mean(residual**2)
-            + spec["boundary_weight"] * (jnp.mean((largest_q(z_expired) - 1) ** 2) + jnp.mean(largest_q(z_unsafe) ** 2))
-        )
-
-    return loss
-
-
-def forward(spec, example, *, options, compiler):
-    """Return the Q-values of states.  f32[B, S] -> f32[B, A]"""
-    return Net(q_values, spec["params"], example, compiler)
-
-
-def act(spec, example, *, options, compiler):
-    """Return the epsilon-greedy action, ``random_action`` if ``u < epsilon``.  state f32[1, S], u f32, i32 -> int"""
-    net, epsilon = Net(q_values, spec["params"], example[:1], compiler), spec["epsilon"]
-
-    def call(state, u, random_action):
-        return int(random_action) if u < epsilon else int(np.asarray(net(state)).argmax())
-
-    return call
-
-
-def pde_loss(spec, example, *, options, compiler):
-    """Return the mean squared PDE residual of interior points.  f32[P, S] -> f32"""
-    dynamics, drift = dynamics_of(spec), DRIFTS[options.drift]
-    evaluate = EVALUATE[options.derivatives, "autograd"]  # no gradient with respect to the weights
-    params = to_device(dict(spec["params"]), compiler)
-
-    def loss(params, interior):
-        _, residual = evaluate(params, interior[:0], interior, dynamics, options.order, drift)
-        return jnp.mean(residual**2)
-
-    return functools.partial(compiler.compile(loss, (params, *example)), params)
-
-
-class TrainStep(Learner):
-    """One Adam update of the online network, which donates the buffers of weights and moments."""
-
-    def __init__(self, spec, example, options, compiler):
-        flatten = {"loop": identity, "fused": ravel_pytree}[options.optimizer]
-        loss, optimizer = make_loss(spec, options), optax.adam(spec["learning_rate"])
-        super().__init__(spec, optimizer, compiler, flatten)
-        unflatten = self.unflatten
-
-        def step(flat, moments, target_params, *batch):
-            value, gradient = jax.value_and_grad(lambda flat: loss(unflatten(flat), target_params, *batch))(flat)
-            updates, moments = optimizer.update(gradient, moments)
-            return optax.apply_updates(flat, updates), moments, value
-
-        self.step = compiler.compile(
-            step, (self.weights, self.moments, self.target_weights, *example), donate_argnums=(0, 1)
-        )
-
-    def __call__(self, *batch):
-        """Update on one batch of :func:`make_loss`; return the loss before the update, f32[]."""
-        self.weights, self.moments, value = self.step(self.weights, self.moments, self.target_weights, *batch)
-        return value
-
-
-def train_step(spec, example, *, options, compiler):
-    """Make one Adam update (Kingma and Ba 2015) of the loss; return the loss before it, f32[]."""
-    return TrainStep(spec, example, options, compiler)
-
-
-def sync_target(spec, example, *, options, compiler):
-    """Copy the online weights to the target network in one compiled program.  -> weights by name"""
-    online = to_device(dict(spec["params"]), compiler)
-    copy = compiler.compile(lambda tree: jax.tree.map(jnp.copy, tree), (online,))
-    return functools.partial(copy, online)
+RESIDUALS = {"autograd": pde_residual, "generator": generator_residual}
+EVALUATE = {"autograd": evaluate_separately, "generator": evaluate_jointly}

@@ -11,9 +11,11 @@ with V = 1 at tau = 0 and V = 0 on the edge of the safe set. Here tau is the las
 
 Axes: B states, S features per state, A actions, P points of each kind.
 
-Each builder takes the op's configuration ``spec`` (:class:`.spec.Spec`), the ``example`` arguments of its first call,
-the ``options`` (:class:`.options.Options`) and a ``target`` (:class:`~rl_impls.compilers.Compiler`), and returns the op. Its
-docstring describes the op's arguments and result. :mod:`._torch` and :mod:`._jax` have the same builders.
+Each op has a function that builds it from a configuration, ``example`` arguments, ``options`` and a ``compiler``
+(:class:`~rl_impls.compilers.Compiler`). The function's docstring describes the op's arguments and result. The
+configuration is a dict of the weights of both nets (``params`` and ``target``), ``dynamics`` (a key of
+:data:`.physics.DYNAMICS`), optionally another ``sigma``, ``learning_rate``, ``pde_weight``, ``boundary_weight`` and
+``epsilon``; an op reads those it needs. :mod:`._torch` and :mod:`._jax` have the same functions.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..params import layers
-from .spec import dynamics_of
+from .physics import dynamics_of
 
 
 def q_values(params, states):
@@ -102,7 +104,7 @@ def loss(params, target_params, batch, *, dynamics, order, pde_weight, boundary_
 
 
 class Net:
-    """A network with weights that can be replaced."""
+    """A network whose weights can be replaced."""
 
     def __init__(self, params):
         self.load(params)
@@ -116,14 +118,14 @@ class Net:
         return q_values(self.weights, states)
 
 
-def forward(spec, example, *, options, compiler):
+def forward(config, example, *, options, compiler):
     """Return the Q-values of states.  f32[B, S] -> f32[B, A]"""
-    return Net(spec["params"])
+    return Net(config["params"])
 
 
-def act(spec, example, *, options, compiler):
+def act(config, example, *, options, compiler):
     """Return the epsilon-greedy action, ``random_action`` if ``u < epsilon``.  state f32[1, S], u f32, i32 -> int"""
-    net, epsilon = Net(spec["params"]), spec["epsilon"]
+    net, epsilon = Net(config["params"]), config["epsilon"]
 
     def call(state, u, random_action):
         return int(random_action) if u < epsilon else int(net(state).argmax())
@@ -131,20 +133,16 @@ def act(spec, example, *, options, compiler):
     return call
 
 
-def pde_loss(spec, example, *, options, compiler):
+def pde_loss(config, example, *, options, compiler):
     """Return the mean squared PDE residual of interior points.  f[P, S] -> f"""
-    dynamics = dynamics_of(spec)
-
-    def call(interior):
-        return np.mean(pde_residual(spec["params"], interior, dynamics, options.order) ** 2)
-
-    return call
+    dynamics = dynamics_of(config)
+    return lambda interior: np.mean(pde_residual(config["params"], interior, dynamics, options.order) ** 2)
 
 
-def sync_target(spec, example, *, options, compiler):
+def sync_target(config, example, *, options, compiler):
     """Copy the online weights to the target network, array by array.  -> the target's weights by name"""
-    online = spec["params"]
-    follower = {name: value.copy() for name, value in spec["target"].items()}
+    online = config["params"]
+    follower = {name: value.copy() for name, value in config["target"].items()}
 
     def call():
         for name, value in online.items():

@@ -1,8 +1,11 @@
-"""The physics-informed Q-agent in torch; the equations are in :mod:`._numpy`, as are the arguments of builders.
+"""The physics-informed Q-agent in torch; :mod:`._numpy` has the equations.
 
-Axes: B states, R rows of states, S features per state, A actions, P points of each kind: ``interior`` in the safe set,
-``expired`` with tau = 0, ``unsafe`` on the edge of the safe set. Weights are dicts of ``w{k}`` f32[I, O] and ``b{k}``
-f32[O] for each layer k.
+The plain update comes first. Faster forms of its parts follow: a residual without nested differentiation, and an update
+with gradients written by hand.
+
+Axes: B states, S features per state, A actions, P points of each kind: ``interior`` in the safe set, ``expired`` with
+tau = 0, ``unsafe`` on the edge of the safe set. Weights are dicts of ``w{k}`` f32[I, O] and ``b{k}`` f32[O] for each
+layer k.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import torch
 from torch import nn
 
 from ..common.torch_learner import GUARDS, Learner, Mlp, place
-from .spec import dynamics_of
+from .physics import dynamics_of
 
 
 class Net(Mlp):
@@ -24,15 +27,117 @@ class Net(Mlp):
         super().__init__(params, nn.Tanh, nn.Sigmoid)
 
 
-def make_net(params, target):
+def make_net(params, compiler):
     """Return a :class:`Net` on the backend's device."""
-    return Net(params).to(place(target))
+    return Net(params).to(place(compiler))
 
 
 def drift_by_row(dynamics, states, actions):
     """Return the drift, computed row by row in NumPy.  f32[P, S], i64[P] -> f32[P, S]"""
     rows = [dynamics.drift(state, action) for state, action in zip(states.cpu().numpy(), actions.cpu().numpy())]
     return torch.tensor(np.stack(rows), dtype=states.dtype, device=states.device)
+
+
+def pde_residual(net, interior, dynamics, order):
+    """Return the residual of the PDE by nested differentiation.  f32[P, S] -> f32[P]"""
+    points = interior.clone().requires_grad_()
+    value, greedy = net(points).max(dim=1)
+    (gradient,) = torch.autograd.grad(value.sum(), points, create_graph=True)
+    residual = (gradient * drift_by_row(dynamics, interior, greedy)).sum(dim=1)
+    if order == 2:
+        for i in range(dynamics.noisy):
+            (row,) = torch.autograd.grad(gradient[:, i].sum(), points, create_graph=True)
+            residual = residual + dynamics.sigma**2 / 2 * row[:, i]
+    return residual
+
+
+def make_loss(net, target_net, config, options):
+    """Return ``loss(*batch) -> f32``, the loss of :func:`._numpy.loss`, for autograd.
+
+    The batch is states f32[B, S], actions i32[B], rewards f32[B], next_states f32[B, S], terminated f32[B], interior
+    f32[P, S], expired f32[P, S], unsafe f32[P, S].
+    """
+    dynamics = dynamics_of(config)
+
+    def loss(states, actions, rewards, next_states, terminated, interior, expired, unsafe):
+        with torch.no_grad():
+            td_target = rewards + (1 - terminated) * target_net(next_states).amax(dim=1)
+        residual = pde_residual(net, interior, dynamics, options.order)
+        q, q_expired, q_unsafe = net(states), net(expired), net(unsafe)
+        taken = q.gather(1, actions.long()[:, None])[:, 0]
+        boundary = (q_expired.max(dim=1).values - 1).square().mean() + q_unsafe.max(dim=1).values.square().mean()
+        return (
+            (taken - td_target).square().mean()
+            + config["pde_weight"] * residual.square().mean()
+            + config["boundary_weight"] * boundary
+        )
+
+    return loss
+
+
+def forward(config, example, *, options, compiler):
+    """Return the Q-values of states.  f32[B, S] -> f32[B, A]"""
+    return compiler.compile(make_net(config["params"], compiler), example, guard=GUARDS[options.inference])
+
+
+def act(config, example, *, options, compiler):
+    """Return the epsilon-greedy action, ``random_action`` if ``u < epsilon``.  state f32[1, S], u f32, i32 -> int"""
+    net, epsilon = forward(config, example[:1], options=options, compiler=compiler), config["epsilon"]
+
+    def call(state, u, random_action):
+        return int(random_action) if u < epsilon else int(net(state).argmax())
+
+    return call
+
+
+def pde_loss(config, example, *, options, compiler):
+    """Return the mean squared PDE residual of interior points.  f32[P, S] -> f32"""
+    net, dynamics = make_net(config["params"], compiler), dynamics_of(config)
+    residual, order = RESIDUALS[options.derivatives], options.order
+
+    def loss(interior):
+        return residual(net, interior, dynamics, order).square().mean()
+
+    return GUARDS[options.inference]()(compiler.compile(loss, example))
+
+
+class TrainStep(Learner):
+    """One Adam update (Kingma and Ba 2015) of the online network, by autograd."""
+
+    def __init__(self, config, example, options, compiler):
+        super().__init__(config, options.optimizer, functools.partial(make_net, compiler=compiler))
+        self.loss = compiler.compile(make_loss(self.net, self.target_net, config, options), example)
+
+    def __call__(self, *batch):
+        """Update on one batch of :func:`make_loss`; return the loss before the update, f32[]."""
+        loss = self.loss(*batch)
+        self.optimizer.zero_grad(set_to_none=False)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+
+def train_step(config, example, *, options, compiler):
+    """Build a :class:`TrainStep` or :class:`TrainStepByHand`."""
+    return STEPS[options.derivatives](config, example, options, compiler)
+
+
+def sync_target(config, example, *, options, compiler):
+    """Copy the online weights to the target network, by ``load_state_dict`` or one foreach copy.  -> weights by name"""
+    net, target_net = make_net(config["params"], compiler), make_net(config["target"], compiler)
+    sources, destinations = list(net.parameters()), list(target_net.parameters())
+    views = target_net.views()
+
+    def load_state_dict():
+        target_net.load_state_dict(net.state_dict())
+        return views
+
+    @torch.no_grad()
+    def copy_all():
+        torch._foreach_copy_(destinations, sources)
+        return views
+
+    return {"loop": load_state_dict, "fused": copy_all}[options.optimizer]
 
 
 def drift_vectorised(dynamics, states, actions):
@@ -43,110 +148,45 @@ def drift_vectorised(dynamics, states, actions):
     return torch.from_numpy(dynamics.drift(states.numpy(), actions.numpy())).to(states.dtype)
 
 
-DRIFTS = {"rows": drift_by_row, "vectorised": drift_vectorised}
+def generator_residual(net, interior, dynamics, order):
+    """Like :func:`pde_residual`, in one forward pass: nested differentiation takes many.
 
-
-def evaluate_autograd(net, rows, interior, dynamics, order, drift):
-    """Return the Q-values of `rows` f32[R, A] and the PDE residual of `interior` f32[P], by nested differentiation.
-
-    `rows` are states f32[R, S], `order` is 1 or 2 and `drift` a value of ``DRIFTS``.
+    It propagates the process's infinitesimal generator, ``L = f . grad + 1/2 sigma^2 Laplacian``. Each hidden layer
+    ``y(z)`` carries ``d = L y`` and ``g_i = sigma dy/ds_i`` for each noisy component i:
+    ``L y = y' L z + 1/2 y'' sum_i (sigma dz/ds_i)^2``.
     """
-    points = interior.clone().requires_grad_()
-    value, greedy = net(points).max(dim=1)
-    (gradient,) = torch.autograd.grad(value.sum(), points, create_graph=True)
-    residual = (gradient * drift(dynamics, interior, greedy)).sum(dim=1)
-    if order == 2:
-        for i in range(dynamics.noisy):
-            (row,) = torch.autograd.grad(gradient[:, i].sum(), points, create_graph=True)
-            residual = residual + dynamics.sigma**2 / 2 * row[:, i]
-    return net(rows), residual
-
-
-def evaluate_generator(net, rows, interior, dynamics, order, drift):
-    """Like :func:`evaluate_autograd`, in one forward pass that propagates the process's infinitesimal generator L.
-
-    ``L = f . grad + 1/2 sigma^2 Laplacian``. Each hidden layer ``y(z)`` carries ``d = L y`` and ``g_i = sigma dy/ds_i``
-    for each noisy component i: ``L y = y' L z + 1/2 y'' sum_i (sigma dz/ds_i)^2``.
-    """
-    points = len(interior)
-    h = torch.cat([rows, interior])
-    hidden = []
+    h, hidden = interior, []
     for linear in net.linears[:-1]:
         h = torch.tanh(linear(h))
-        hidden.append(h[len(rows) :])
-    q = torch.sigmoid(net.linears[-1](h))
-    v, greedy = q[len(rows) :].max(dim=1)
+        hidden.append(h)
+    v, greedy = torch.sigmoid(net.linears[-1](h)).max(dim=1)
 
-    d = drift(dynamics, interior, greedy)
+    d = drift_vectorised(dynamics, interior, greedy)
     if order == 1:
         for y, linear in zip(hidden, net.linears):
             d = (1 - y * y) * (d @ linear.weight.T)
         d = (d @ net.linears[-1].weight.T).gather(1, greedy[:, None])[:, 0]
-        return q[: len(rows)], v * (1 - v) * d
+        return v * (1 - v) * d
 
     g = dynamics.sigma * torch.eye(dynamics.noisy, interior.shape[1], dtype=d.dtype, device=d.device)
-    streams = torch.cat([d[None], g[:, None].expand(-1, points, -1)])
+    streams = torch.cat([d[None], g[:, None].expand(-1, len(interior), -1)])
     for y, linear in zip(hidden, net.linears):
         d, g = (streams @ linear.weight.T).split([1, dynamics.noisy])
         slope = 1 - y * y
         streams = slope * torch.cat([d - y * (g * g).sum(dim=0), g])
     d, g = (streams * net.linears[-1].weight[greedy]).sum(dim=2).split([1, dynamics.noisy])
-    return q[: len(rows)], v * (1 - v) * (d[0] + (0.5 - v) * (g * g).sum(dim=0))
+    return v * (1 - v) * (d[0] + (0.5 - v) * (g * g).sum(dim=0))
 
 
-EVALUATE = {"autograd": evaluate_autograd, "generator": evaluate_generator}
-
-
-def evaluate_separately(evaluate, net, states, expired, unsafe, interior, *args):
-    """Return Q-values of `states`, `expired` and `unsafe`, and the residual of `interior`, each in its own pass."""
-    _, residual = evaluate(net, states[:0], interior, *args)
-    return net(states), net(expired), net(unsafe), residual
-
-
-def evaluate_jointly(evaluate, net, states, expired, unsafe, interior, *args):
-    """Do the same as :func:`evaluate_separately` in one joint pass."""
-    q, residual = evaluate(net, torch.cat([states, expired, unsafe]), interior, *args)
-    return *q.split([len(states), len(expired), len(unsafe)]), residual
-
-
-PASSES = {"separate": evaluate_separately, "joint": evaluate_jointly}
-
-
-def make_loss(net, target_net, spec, options):
-    """Return ``loss(*batch) -> f32``, the loss of :func:`._numpy.loss`, for autograd.
-
-    The batch is states f32[B, S], actions i32[B], rewards f32[B], next_states f32[B, S], terminated f32[B], interior
-    f32[P, S], expired f32[P, S], unsafe f32[P, S].
-    """
-    dynamics, drift = dynamics_of(spec), DRIFTS[options.drift]
-    evaluate = functools.partial(PASSES[options.passes], EVALUATE[options.derivatives])
-
-    def loss(states, actions, rewards, next_states, terminated, interior, expired, unsafe):
-        with torch.no_grad():
-            td_target = rewards + (1 - terminated) * target_net(next_states).amax(dim=1)
-        q, q_expired, q_unsafe, residual = evaluate(
-            net, states, expired, unsafe, interior, dynamics, options.order, drift
-        )
-        taken = q.gather(1, actions.long()[:, None])[:, 0]
-        boundary = (q_expired.max(dim=1).values - 1).square().mean() + q_unsafe.max(dim=1).values.square().mean()
-        return (
-            (taken - td_target).square().mean()
-            + spec["pde_weight"] * residual.square().mean()
-            + spec["boundary_weight"] * boundary
-        )
-
-    return loss
-
-
-def make_gradient(net, target_net, spec, options, drift):
+def make_gradient(net, target_net, config, options):
     """Return ``gradient(*batch) -> loss, [dw0, db0, dw1, ...]``, the gradients in torch's layout [O, I].
 
     It differentiates the loss of :func:`make_loss` by hand: autograd's bookkeeping takes half of a small update's time.
 
     The forward pass computes the values h of all rows, then the streams ``x = (d, g_1, ..., g_n)`` of
-    :func:`evaluate_generator` at the interior points. The backward pass reverses these steps; ``d_z`` is dloss/dz.
+    :func:`generator_residual` at the interior points. The backward pass reverses these steps; ``d_z`` is dloss/dz.
     """
-    dynamics = dynamics_of(spec)
+    dynamics = dynamics_of(config)
     noisy = dynamics.noisy if options.order == 2 else 0
     *hidden, last = net.linears
     logits = torch.nn.Sequential(*list(target_net)[:-1])  # the sigmoid is monotonic: apply it to the maximum only
@@ -167,7 +207,7 @@ def make_gradient(net, target_net, spec, options, drift):
         greedy, value = pick[-points:, 0], v[-points:]
 
         basis = dynamics.sigma * torch.eye(noisy, interior.shape[1], dtype=v.dtype, device=v.device)
-        x = [torch.cat([drift(dynamics, interior, greedy)[None], basis[:, None].expand(-1, points, -1)])]
+        x = [torch.cat([drift_vectorised(dynamics, interior, greedy)[None], basis[:, None].expand(-1, points, -1)])]
         ahead = []  # per layer: y, 1 - y^2, the factor it multiplies, g, sum_i g_i^2
         for y, slope, linear in zip(h[1:], slopes, hidden):
             y, slope, stream = y[-points:], slope[-points:], x[-1] @ linear.weight.T
@@ -184,9 +224,9 @@ def make_gradient(net, target_net, spec, options, drift):
         residual = flat * inner
 
         errors = v[:-points] - torch.cat([td_target, v.new_ones(points), v.new_zeros(points)])
-        boundary = spec["boundary_weight"] / points
+        boundary = config["boundary_weight"] / points
         weights = torch.cat([v.new_full((batch,), 1 / batch), v.new_full((2 * points,), boundary)])
-        pde = spec["pde_weight"] / points
+        pde = config["pde_weight"] / points
         loss = (weights * errors * errors).sum() + pde * residual.square().sum()
 
         d_residual = 2 * pde * residual
@@ -216,94 +256,21 @@ def make_gradient(net, target_net, spec, options, drift):
     return gradient
 
 
-def forward(spec, example, *, options, compiler):
-    """Return the Q-values of states.  f32[B, S] -> f32[B, A]"""
-    options = {"autocast": True} if options.autocast else {}
-    return compiler.compile(make_net(spec["params"], compiler), example, guard=GUARDS[options.inference], **options)
+class TrainStepByHand(Learner):
+    """One Adam update of the online network, with the gradients of :func:`make_gradient`."""
 
-
-def act(spec, example, *, options, compiler):
-    """Return the epsilon-greedy action, ``random_action`` if ``u < epsilon``.  state f32[1, S], u f32, i32 -> int"""
-    net, epsilon = forward(spec, example[:1], options=options, compiler=compiler), spec["epsilon"]
-
-    def call(state, u, random_action):
-        return int(random_action) if u < epsilon else int(net(state).argmax())
-
-    return call
-
-
-def pde_loss(spec, example, *, options, compiler):
-    """Return the mean squared PDE residual of interior points.  f32[P, S] -> f32"""
-    dynamics, drift, evaluate = dynamics_of(spec), DRIFTS[options.drift], EVALUATE[options.derivatives]
-    net = make_net(spec["params"], compiler)
-
-    def loss(interior):
-        _, residual = evaluate(net, interior[:0], interior, dynamics, options.order, drift)
-        return residual.square().mean()
-
-    # nested differentiation needs autograd; the generator does not, since no weights are trained here
-    guard = {"autograd": GUARDS["grad"], "generator": GUARDS[options.inference]}[options.derivatives]
-    return guard()(compiler.compile(loss, example))
-
-
-class TrainStep(Learner):
-    """One Adam update of the online network."""
-
-    def __init__(self, spec, example, options, compiler):
-        super().__init__(spec, options.optimizer, functools.partial(make_net, compiler=compiler))
-        make = {"autograd": self._autograd, "by_hand": self._by_hand}[options.gradient]
-        self.differentiate = make(spec, example, options, compiler)
-
-    def _autograd(self, spec, example, options, compiler):
-        loss = compiler.compile(make_loss(self.net, self.target_net, spec, options), example)
-        set_to_none = {"fill": False, "none": True}[options.zero_grad]
-
-        def differentiate(*batch):
-            value = loss(*batch)
-            self.optimizer.zero_grad(set_to_none=set_to_none)
-            value.backward()
-            return value.detach()
-
-        return differentiate
-
-    def _by_hand(self, spec, example, options, compiler):
-        gradient = compiler.compile(
-            make_gradient(self.net, self.target_net, spec, options, DRIFTS[options.drift]), example
-        )
-
-        def differentiate(*batch):
-            value, gradients = gradient(*batch)
-            for parameter, found in zip(self.parameters, gradients):
-                parameter.grad = found
-            return value
-
-        return differentiate
+    def __init__(self, config, example, options, compiler):
+        super().__init__(config, options.optimizer, functools.partial(make_net, compiler=compiler))
+        self.gradient = compiler.compile(make_gradient(self.net, self.target_net, config, options), example)
 
     def __call__(self, *batch):
         """Update on one batch of :func:`make_loss`; return the loss before the update, f32[]."""
-        loss = self.differentiate(*batch)
+        loss, gradients = self.gradient(*batch)
+        for parameter, gradient in zip(self.parameters, gradients):
+            parameter.grad = gradient
         self.optimizer.step()
         return loss
 
 
-def train_step(spec, example, *, options, compiler):
-    """Make one Adam update (Kingma and Ba 2015) of the loss; return the loss before it, f32[]."""
-    return TrainStep(spec, example, options, compiler)
-
-
-def sync_target(spec, example, *, options, compiler):
-    """Copy the online weights to the target network, by ``load_state_dict`` or one foreach copy.  -> weights by name"""
-    online, follower = make_net(spec["params"], compiler), make_net(spec["target"], compiler)
-    sources, destinations = list(online.parameters()), list(follower.parameters())
-    views = follower.views()
-
-    def load_state_dict():
-        follower.load_state_dict(online.state_dict())
-        return views
-
-    @torch.no_grad()
-    def copy_all():
-        torch._foreach_copy_(destinations, sources)
-        return views
-
-    return {"loop": load_state_dict, "fused": copy_all}[options.optimizer]
+RESIDUALS = {"autograd": pde_residual, "generator": generator_residual}
+STEPS = {"autograd": TrainStep, "generator": TrainStepByHand}

@@ -50,17 +50,17 @@ def check_start(state):
     """Return `state` as f64[16]; it must be finite, on the road, of one curvature, with time left."""
     state = np.array(state, np.float64)
     if state.shape != (STATES,) or not np.isfinite(state).all():
-        raise ValueError(f"state: got {state.tolist()}, wanted {STATES} finite numbers")
+        raise ValueError(f"state={state.tolist()} should be {STATES} finite numbers")
     rounded = state.astype(np.float32)  # accept a state taken from an observation
-    outside = np.flatnonzero((rounded < LOW.astype(np.float32)) | (rounded > HIGH.astype(np.float32)))
-    if len(outside):
-        k = outside[0]
-        raise ValueError(f"state[{k}]: got {state[k]}, wanted {LOW[k]} to {HIGH[k]}")
+    outside = (rounded < LOW.astype(np.float32)) | (rounded > HIGH.astype(np.float32))
+    if outside.any():
+        k = outside.argmax()
+        raise ValueError(f"state[{k}]={state[k]} should be from {LOW[k]} to {HIGH[k]}")
     if abs(state[E]) >= EDGE or state[TAU] <= 0:
-        raise ValueError(f"state: got e = {state[E]}, tau = {state[TAU]}, wanted |e| < {EDGE} m and tau > 0 s")
+        raise ValueError(f"state has e={state[E]}, tau={state[TAU]}; |e| should be below {EDGE} m and tau above 0 s")
     curvature = state[ROAD][-1] / road(1.0)[-1]
     if not np.allclose(state[ROAD], road(curvature), rtol=1e-5, atol=1e-6):
-        raise ValueError(f"state[5:15]: got {state[ROAD].tolist()}, wanted the features of one curvature")
+        raise ValueError(f"state[5:15]={state[ROAD].tolist()} should be the features of one curvature")
     return state
 
 
@@ -96,9 +96,8 @@ class PirlEnv(gymnasium.Env):
             seed: seeds starts and noise from here on; None keeps the current generator.
             options: ``{"state": initial state, 16 numbers}``, or None to sample it.
         """
-        unknown = set(options or {}) - {"state"}
-        if unknown:
-            raise ValueError(f"options: got {', '.join(map(repr, sorted(unknown)))}, wanted only 'state'")
+        if options and options.keys() != {"state"}:
+            raise ValueError(f"options={options!r} should have the key 'state' only")
         given = check_start(options["state"]) if options else None
         super().reset(seed=seed)
         self.state = starts(self.np_random, 1)[0] if given is None else given
@@ -111,9 +110,9 @@ class PirlEnv(gymnasium.Env):
         `action` is an int from 0 to 24, 5 * throttle + steering.
         """
         if not self.running:
-            raise ResetNeeded("step: got a step outside an episode, wanted reset() first")
+            raise ResetNeeded("no episode is running: call reset() before step()")
         if not self.action_space.contains(action):
-            raise ValueError(f"action: got {action!r}, wanted an integer from 0 to {ACTIONS - 1}")
+            raise ValueError(f"action={action!r} should be an integer from 0 to {ACTIONS - 1}")
         state, dt = self.state, min(STEP, self.state[TAU]) / SUBSTEPS
         for noise in self.sigma * math.sqrt(dt) * self.np_random.standard_normal((SUBSTEPS, NOISY)):
             state = state + dt * VEHICLE.drift(state, action)

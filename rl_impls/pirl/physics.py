@@ -8,8 +8,8 @@ horizon ``tau`` s.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -97,3 +97,9 @@ DYNAMICS = {
     "vehicle": Dynamics(vehicle_drift, noisy=5, sigma=0.01),
     "brownian": Dynamics(brownian_drift, noisy=1, sigma=1.0),
 }
+
+
+def dynamics_of(config: Mapping[str, Any]) -> Dynamics:
+    """Return the dynamics that an op's configuration names, with its ``sigma`` if it has one."""
+    named = DYNAMICS[config["dynamics"]]
+    return replace(named, sigma=config.get("sigma", named.sigma))

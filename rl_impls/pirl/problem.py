@@ -5,39 +5,29 @@ B states, H the width of the three hidden layers of the net 16-H-H-H-25, P = 32 
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 
 from ..common.problem import Problem
+from ..params import count_mlp, init_mlp
+from .physics import road
 
 POINTS = 32  # of each kind: inside the safe set, at tau = 0, on the edge of the safe set
 LARGEST = np.array([25, 5, 20, 0.9, 10, *0.01 * np.arange(2, 21, 2) ** 2, 5], np.float32)  # of each feature
 STREAMS = {1: 1, 2: 1 + 5}  # by order: streams per point, one for the drift and one per noise component
 
 
-def net(rng: np.random.Generator, hidden: int) -> dict[str, Any]:
-    """Return random weights of the net 16-H-H-H-25."""
-    sizes = (16, hidden, hidden, hidden, 25)
-    params = {}
-    for k, (rows, columns) in enumerate(itertools.pairwise(sizes)):
-        params[f"w{k}"] = rng.uniform(-(rows**-0.5), rows**-0.5, (rows, columns)).astype(np.float32)
-        params[f"b{k}"] = rng.uniform(-(rows**-0.5), rows**-0.5, columns).astype(np.float32)
-    return params
-
-
-def multiplications(hidden: int) -> int:
-    """Return the multiplications for one state, one per weight."""
-    return 16 * hidden + 2 * hidden**2 + hidden * 25
+def sizes(hidden: int) -> tuple[int, ...]:
+    """Return the widths of the net's layers."""
+    return (16, hidden, hidden, hidden, 25)
 
 
 def states(rng: np.random.Generator, batch_size: int) -> Any:
     """Return vehicle states f32[B, 16] in the ranges of an episode."""
     low = [5, -5, -20, -0.9, -10]  # m/s, deg, deg/s, m, deg
     high = [25, 5, 20, 0.9, 10]
-    curvature = rng.uniform(-0.02, 0.02, (batch_size, 1))
-    features = curvature * np.arange(2.0, 21.0, 2.0) ** 2 / 2
+    features = road(rng.uniform(-0.02, 0.02, batch_size))  # of a curvature in 1/m
     tau = rng.uniform(0, 5, (batch_size, 1))
     return np.concatenate([rng.uniform(low, high, (batch_size, 5)), features, tau], axis=1).astype(np.float32)
 
@@ -51,8 +41,8 @@ def with_column(array: Any, column: int, values: Any) -> Any:
 def config(rng: np.random.Generator, hidden: int = 32) -> dict[str, Any]:
     """Return a configuration with the agent's default settings."""
     return {
-        "params": net(rng, hidden),
-        "target": net(rng, hidden),
+        "params": init_mlp(rng, sizes(hidden)),
+        "target": init_mlp(rng, sizes(hidden)),
         "dynamics": "vehicle",
         "pde_weight": 1e-4,
         "boundary_weight": 1.0,
@@ -88,7 +78,7 @@ def training_batch(rng: np.random.Generator, batch_size: int) -> tuple[Any, ...]
 
 def forward_flops(batch_size: int, hidden: int) -> float:
     """Return the FLOPs of a forward pass."""
-    return 2.0 * multiplications(hidden) * batch_size
+    return 2.0 * count_mlp(sizes(hidden)) * batch_size
 
 
 def forward_bytes(batch_size: int) -> float:
@@ -98,7 +88,8 @@ def forward_bytes(batch_size: int) -> float:
 
 def pde_flops(order: int) -> float:
     """Return the FLOPs of values and streams; in the last layer, streams need only the greedy action's row."""
-    return 2.0 * (POINTS * multiplications(32) + POINTS * STREAMS[order] * (multiplications(32) - 32 * 25))
+    weights = count_mlp(sizes(32))
+    return 2.0 * (POINTS * weights + POINTS * STREAMS[order] * (weights - 32 * 25))
 
 
 def train_flops(batch_size: int, order: int, hidden: int) -> float:
@@ -106,7 +97,7 @@ def train_flops(batch_size: int, order: int, hidden: int) -> float:
 
     No gradient flows to the inputs of the first layer, and streams skip the last layer, see ``pde_flops``.
     """
-    net, first, last = multiplications(hidden), 16 * hidden, hidden * 25
+    net, first, last = count_mlp(sizes(hidden)), 16 * hidden, hidden * 25
     values, streams = batch_size + 3 * POINTS, POINTS * STREAMS[order]
     return 2.0 * (batch_size * net + values * (3 * net - first) + streams * (3 * (net - last) - first))
 
@@ -168,21 +159,15 @@ def sustained(seed: int, batch_size: int) -> Problem:
 def serve(seed: int, clients: int) -> Problem:
     """Four requests from each client thread."""
     rng = np.random.default_rng(seed)
-    found = {**config(rng), "clients": clients}
+    found = config(rng) | {"clients": clients}
     return problem("serve", found, states(rng, 4 * clients), io="own", unit="requests", items=4 * clients)
 
 
-def hybrid(seed: int, serve: str, every: int) -> Problem:
-    """Ten updates; the acting backend ``serve`` takes the weights after every few."""
+def hybrid(seed: int, serve: str, sync_frequency: int) -> Problem:
+    """Ten updates; the acting backend ``serve`` takes the weights every ``sync_frequency`` updates."""
     rng = np.random.default_rng(seed)
-    found = {**learning(rng), "serve": serve, "every": every}
+    found = learning(rng) | {"serve": serve, "sync_frequency": sync_frequency}
     return problem(
-        "hybrid",
-        found,
-        *training_batch(rng, 256),
-        io="own",
-        unit="updates",
-        items=10,
-        reference="torch",
+        "hybrid", found, *training_batch(rng, 256), io="own", unit="updates", items=10, reference="torch",
         tolerance=1e-4,
-    )
+    )  # fmt: skip

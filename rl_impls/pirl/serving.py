@@ -15,7 +15,7 @@ GRID = BatchGrid((1, 2, 4, 8, 16, 32))  # batch sizes that the net is compiled f
 
 
 class PerRequest:
-    """Server that calls the net once per request, in the client's thread; arguments as in :class:`Batched`."""
+    """Server that calls the net once per request, in the client's thread; `build` is that of :class:`Batched`."""
 
     def __init__(self, build):
         self.forward = build(1)
@@ -51,7 +51,7 @@ class Batched:
         request = [state, done, None]
         with self.closing:
             if self.closed:
-                raise RuntimeError("server: got a request after close()")
+                raise RuntimeError("the server is closed")
             self.waiting.append(request)
         self.wake.release()
         done.acquire()
@@ -148,7 +148,4 @@ class Load(Op):
         self.server.close()
 
 
-SERVERS = {
-    "per_request": lambda build, clients: Load(PerRequest(build), clients),
-    "batched": lambda build, clients: Load(Batched(build), clients),
-}
+SERVERS = {"per_request": PerRequest, "batched": Batched}

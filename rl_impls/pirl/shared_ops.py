@@ -1,6 +1,6 @@
 """Ops composed of other ops, the same for every backend.
 
-Builders take the arguments of those in :mod:`._numpy`, with a ``backend`` in place of the target.
+The functions take the arguments of those in :mod:`._numpy`, with a ``backend`` in place of the compiler.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import numpy as np
 
 from .. import backends
 from ..common.op import Op
-from .serving import SERVERS
+from .serving import SERVERS, Load
 
 
-def sustained(spec, example, *, options, backend):
+def sustained(config, example, *, options, backend):
     """Compute Q-values of one batch after another, each from and to host memory.  f32[K, B, S] -> f32[K, B, A]"""
-    forward = backend.build("pirl", "forward", spec, (example[0][0],), options)
+    forward = backend.build("pirl", "forward", config, (example[0][0],), options)
 
     def call(batches):
         return [backend.to_host(forward(backend.from_host(batch))) for batch in batches]
@@ -22,29 +22,32 @@ def sustained(spec, example, *, options, backend):
     return call
 
 
-def serve(spec, example, *, options, backend):
-    """Answer requests of one state each from many client threads.  f32[N, S] -> f32[N, A]"""
+def serve(config, example, *, options, backend):
+    """Answer requests of one state each from ``config["clients"]`` threads.  f32[N, S] -> f32[N, A]"""
     states = backend.to_host(example[0])
 
     def build(size):
         like = backend.to_device(np.zeros((size, *states.shape[1:]), states.dtype))
-        forward = backend.build("pirl", "forward", spec, (like,), options)
+        forward = backend.build("pirl", "forward", config, (like,), options)
         return lambda batch: backend.to_host(forward(backend.from_host(batch)))
 
-    return SERVERS[options.serving](build, clients=spec["clients"])
+    return Load(SERVERS[options.serving](build), config["clients"])
 
 
 class Hybrid(Op):
-    """Trains on `backend` while a net on another backend acts, with weights copied every few updates."""
+    """Trains on `backend` while a net on the backend ``config["serve"]`` acts.
+
+    The acting net takes the weights every ``config["sync_frequency"]`` updates. Arguments of ``train_step`` ->
+    f32[10, A], the acting net's Q-values of the first state after each update.
+    """
 
     UPDATES = 10  # per call
 
-    def __init__(self, spec, example, options, backend):
-        self.other, self.every = backends.get(spec["serve"]), spec["every"]
-        self.backend, self.spec = backend, spec
-        self.train = backend.build("pirl", "train_step", spec, example, options)
+    def __init__(self, config, example, *, options, backend):
+        self.config, self.backend, self.other = config, backend, backends.get(config["serve"])
+        self.train = backend.build("pirl", "train_step", config, example, options)
         self.state = backend.to_host(example[0])[:1].copy()
-        self.net = self.other.build("pirl", "forward", spec, (self.other.to_device(self.state),), options)
+        self.net = self.other.build("pirl", "forward", config, (self.other.to_device(self.state),), options)
 
     @property
     def params(self):
@@ -54,22 +57,17 @@ class Hybrid(Op):
     def reset(self):
         """Restore the initial weights of both networks."""
         self.train.reset()
-        self.net.load(self.spec["params"])
+        self.net.load(self.config["params"])
 
     def __call__(self, *batch):
-        """Make ten updates on one NumPy batch of ``train_step``; return the Q-values acted on each time, f32[10, A]."""
+        """Make ten updates on one NumPy batch of ``train_step``; return the Q-values acted on each time."""
         acted, batch = [], tuple(map(self.backend.from_host, batch))
         for update in range(1, self.UPDATES + 1):
             self.backend.wait(self.train(*batch))
-            if update % self.every == 0:
+            if update % self.config["sync_frequency"] == 0:
                 self.net.load(self.train.params)
             acted.append(self.other.to_host(self.net(self.other.from_host(self.state)))[0])
         return np.array(acted)
 
 
-def hybrid(spec, example, *, options, backend):
-    """Build a :class:`Hybrid`: ``spec["serve"]`` acts and takes the weights every ``spec["every"]`` updates.
-
-    Arguments of ``train_step`` -> f32[10, A], the acting net's Q-values of the first state after each update
-    """
-    return Hybrid(spec, example, options, backend)
+hybrid = Hybrid

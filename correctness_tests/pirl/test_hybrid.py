@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from correctness_tests.pirl.problem import build, slow, small_net, spec
+from correctness_tests.pirl.problem import build, config_of, slow, small_net
 from rl_impls.backends import get
 from rl_impls.pirl import _numpy
 from rl_impls.pirl.problem import training_batch
@@ -13,20 +13,20 @@ from rl_impls.pirl.problem import training_batch
 
 @pytest.mark.parametrize("backend", ["torch", slow("jax")])
 @pytest.mark.parametrize("serve", ["numpy", "torch-trace", slow("onnx"), "jax"])
-@pytest.mark.parametrize("every", [slow(1), 5])
-def test_hybrid_acts_on_the_weights_of_the_last_refresh(backend, serve, every):
+@pytest.mark.parametrize("sync_frequency", [slow(1), 5])
+def test_hybrid_acts_on_the_weights_of_the_last_refresh(backend, serve, sync_frequency):
     rng = np.random.default_rng(3)
     params, batch = small_net(rng), training_batch(rng, 12)
     state = batch[0][:1]
-    constants = spec(params, learning_rate=0.05)
-    hybrid = build("hybrid", backend, {**constants, "serve": serve, "every": every}, batch)
+    config = config_of(params, learning_rate=0.05)
+    hybrid = build("hybrid", backend, {**config, "serve": serve, "sync_frequency": sync_frequency}, batch)
     acted = hybrid(*batch)
 
-    step = build("train_step", backend, constants, batch)
+    step = build("train_step", backend, config, batch)
     acting, wanted = params, []
     for update in range(1, 11):
         step(*map(get(backend).to_device, batch))
-        if update % every == 0:
+        if update % sync_frequency == 0:
             acting = step.params
         wanted.append(_numpy.q_values(acting, state)[0])
     assert np.allclose(acted, wanted, atol=1e-5)
