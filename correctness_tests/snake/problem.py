@@ -8,33 +8,33 @@ import numpy as np
 
 from correctness_tests.reference import in_float64
 from rl_impls import backends
-from rl_impls.snake.problem import config, transitions
+from rl_impls.snake import problem as snake
 
 
-def build(op, backend, spec, example, form="full", **options):
+def build(op, backend, config, example, form="full", **options):
     """Build one op."""
     made = backends.get(backend)
     options = replace(backends.forms("snake")[form], **options)
-    return made.build("snake", op, spec, tuple(map(made.to_device, example)), options)
+    return made.build("snake", op, config, tuple(map(made.to_device, example)), options)
 
 
-def trainer(backend, everything, batch, form="full", **options):
+def trainer(backend, config, batch, form="full", **options):
     """Return a ``train_step`` and a function that updates it on a batch of NumPy arrays and returns the loss."""
-    made, step = backends.get(backend), build("train_step", backend, everything, batch, form, **options)
+    made, step = backends.get(backend), build("train_step", backend, config, batch, form, **options)
     return step, lambda batch: float(made.to_host(step(*map(made.to_device, batch))))
 
 
-def exact_trainer(everything, batch):
+def exact_trainer(config, batch):
     """Return the same for naive torch in float64."""
-    step, update = trainer("torch", in_float64(everything), in_float64(batch), "naive")
+    step, update = trainer("torch", in_float64(config), in_float64(batch), "naive")
     return step, lambda batch: update(in_float64(batch))
 
 
-def problem(seed, batch=32, batches=1):
+def problem(seed, batch_size=32, batches=1):
     """Return the configuration of an update, and some batches whose TD errors lie on both sides of 1."""
     rng = np.random.default_rng(seed)
-    everything, drawn = config(rng), [transitions(rng, batch) for _ in range(batches)]
-    return everything, [(obs, actions, 2 * rewards, *rest) for obs, actions, rewards, *rest in drawn]
+    config, drawn = snake.config(rng), [snake.transitions(rng, batch_size) for _ in range(batches)]
+    return config, [(obs, actions, 2 * rewards, *rest) for obs, actions, rewards, *rest in drawn]
 
 
 def differences(got, wanted):
