@@ -53,40 +53,13 @@ def assert_trained_alike(got, wanted, rate, updates, most=0.001):
     assert difference.max() <= rate * updates
 
 
-def assert_state_equal(got, wanted, prefix=""):
+def assert_state_equal(got, wanted):
     """Assert that every array of the state is the same, bit for bit."""
     assert got.keys() == wanted.keys()
     for name in wanted:
-        if name.startswith(prefix):
-            np.testing.assert_array_equal(got[name], wanted[name], err_msg=name)
+        np.testing.assert_array_equal(got[name], wanted[name], err_msg=name)
 
 
 def net_of(state, part):
     """Return the arrays of one part of a state, as in ``online``."""
     return {name.removeprefix(f"{part}."): value for name, value in state.items() if name.startswith(f"{part}.")}
-
-
-def dispatched(call, *args, note=lambda: ""):
-    """Return what torch dispatches in a call, a line for each operation: its name, its dtype and ``note()`` then."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    lines = []
-
-    class Lines(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            out = function(*args, **(kwargs or {}))
-            lines.append(f"{function} {getattr(out, 'dtype', '')} {note()}")
-            return out
-
-    with Lines():
-        call(*args)
-    return lines
-
-
-def keeps_gradients(step, *batch):
-    """Return whether a second update writes its gradients to the memory of the first one's."""
-    step(*batch)
-    before = [parameter.grad for parameter in step.parameters]
-    step(*batch)
-    [kept] = {parameter.grad is gradient for parameter, gradient in zip(step.parameters, before)}
-    return kept

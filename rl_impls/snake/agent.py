@@ -183,19 +183,19 @@ class SnakeAgent(Agent):
             self.loop.close()
 
 
-def draw(config, rng, *num_steps):
-    """Draw the random numbers of the games' food, start and heading for some steps, i32[*num_steps, N, 3]."""
-    return rng.integers(DRAWS, size=(*num_steps, config.num_envs, 3), dtype=np.int32)
+def draw(rng, *shape):
+    """Draw the random numbers of games' steps: food, start, heading.  -> i32[*shape, 3]"""
+    return rng.integers(DRAWS, size=(*shape, 3), dtype=np.int32)
 
 
 def play_at_random(config, rng):
     """Play the warm-up; return the games' state and the columns of the stored transitions."""
     games = VectorisedEnvs(config.num_envs, config.geometry)
-    games.env.reset_with(draw(config, rng))
+    games.env.reset_with(draw(rng, config.num_envs))
     obs, steps = games.observe(), []
     for _ in range(-(-config.warm_up // config.num_envs)):
         actions = rng.integers(ACTIONS, size=config.num_envs).astype(np.int32)
-        next_obs, rewards, terminated, _, final_obs = games.advance(actions, draw(config, rng))
+        next_obs, rewards, terminated, _, final_obs = games.advance(actions, draw(rng, config.num_envs))
         steps.append((obs, actions, rewards, final_obs, terminated))
         obs = next_obs
     columns = zip(*steps)
@@ -213,7 +213,7 @@ def draw_chunk(config, rng, step):
     played = -(np.arange(every, explore.size + 1, every) // -config.num_envs) * config.num_envs  # before each update
     stored = np.minimum(config.warm_up + step + played, config.capacity)  # or up to N - 1 more, from the warm-up
     rows = np.array([rng.choice(count, config.batch_size, replace=False) for count in stored])
-    return explore, random_actions, draw(config, rng, config.num_steps), rows
+    return explore, random_actions, draw(rng, *shape), rows
 
 
 def play(config, weights, episodes, seed):
@@ -221,18 +221,14 @@ def play(config, weights, episodes, seed):
     backend = backends.get(config.backend)
     rng = np.random.default_rng(seed)
     games = VectorisedEnvs(episodes, config.geometry)
-
-    def draws():
-        return rng.integers(DRAWS, size=(episodes, 3), dtype=np.int32)
-
-    games.env.reset_with(draws())
+    games.env.reset_with(draw(rng, episodes))
     obs = games.observe()
     never, none = np.zeros(episodes, bool), np.zeros(episodes, np.int32)
     example = tuple(map(backend.to_device, (obs, never, none)))
     act = backend.build("snake", "act", {"params": weights}, example, config.options)
     foods, lengths, returns, playing = np.zeros(episodes, int), np.zeros(episodes, int), np.zeros(episodes), ~never
     while playing.any():
-        obs, rewards, terminated, truncated, _ = games.advance(act(obs, never, none), draws())
+        obs, rewards, terminated, truncated, _ = games.advance(act(obs, never, none), draw(rng, episodes))
         foods += playing & (rewards > 0)
         lengths += playing
         returns += np.where(playing, rewards, 0)
