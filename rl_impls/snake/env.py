@@ -104,7 +104,9 @@ class SnakeEnv(gymnasium.Env):
     metadata = {"render_modes": [*RENDER_MODES], "render_fps": 10}  # noqa: RUF012  (Gymnasium's own form)
 
     def __init__(self, starting_blocks=3, dim=10, dist_to_border=3, max_steps=500, render_mode=None):
-        self.geometry = Geometry(starting_blocks, dim, dist_to_border, max_steps)
+        self.geometry = Geometry(
+            starting_blocks=starting_blocks, dim=dim, dist_to_border=dist_to_border, max_steps=max_steps
+        )
         self.render_mode = check_render_mode(render_mode)
         self.observation_space = gymnasium.spaces.Box(-1, 1, (dim, dim), np.float32)
         self.action_space = gymnasium.spaces.Discrete(ACTIONS)

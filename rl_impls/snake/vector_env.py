@@ -71,7 +71,9 @@ class SnakeVectorEnv(VectorEnv):
     }
 
     def __init__(self, num_envs, starting_blocks=3, dim=10, dist_to_border=3, max_steps=500, render_mode=None):
-        self.geometry = Geometry(starting_blocks, dim, dist_to_border, max_steps)
+        self.geometry = Geometry(
+            starting_blocks=starting_blocks, dim=dim, dist_to_border=dist_to_border, max_steps=max_steps
+        )
         check_integer("num_envs", num_envs, 1, 2**31 - 1)
         self.num_envs, self.render_mode = num_envs, check_render_mode(render_mode)
         self.single_observation_space = gymnasium.spaces.Box(-1, 1, (dim, dim), np.float32)
