@@ -11,16 +11,16 @@ from .grid import grid
 from .ops import build
 
 FORMS = ("naive", "full")
-LOWERED = ("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax")
+CPU = ("numpy", "torch", "torch-trace", "torch-compile", "onnx", "jax")
 CUDA = ("torch-cuda", "torch-compile-cuda", "jax-cuda")
 LEARNING = ("torch", "torch-compile", "jax", *CUDA)
 LOOPING = ("torch", "jax", "torch-cuda", "jax-cuda")  # backends whose loops are in the bench tier
 EAGER = ("torch", "torch-cuda")
-LAZY = tuple(name for name in LOWERED + CUDA if name not in EAGER)  # never record gradients
+LAZY = tuple(name for name in CPU + CUDA if name not in EAGER)  # never record gradients
 JAX = ("jax", "jax-cuda")
 ENVS = (1, 64, 1024)
 BATCHES, FEWER = (32, 64, 128, 256), (32, 64, 256)
-EVERY = (1, 4, 8, 16)
+FREQUENCIES = (1, 4, 8, 16)
 BEFORE = ("only_memory", "only_batches", "only_tensors", "only_inference", "only_acting")  # options outside an update
 WITHIN = ("only_zero_grad", "only_relu", "only_optimizer", "only_parameters", "only_gradient", "only_threads")
 ONLY = BEFORE + WITHIN
@@ -42,8 +42,8 @@ def without(names: tuple[str, ...], left_out: tuple[str, ...]) -> tuple[str, ...
 
 
 @grid(
-    form=(*FORMS, "int8"), backend=LOWERED + CUDA, num_envs=ENVS,
-    exclude=[dict(form="naive", backend=LAZY), dict(form="int8", backend=without(LOWERED + CUDA, ("onnx",)))],
+    form=(*FORMS, "int8"), backend=CPU + CUDA, num_envs=ENVS,
+    exclude=[dict(form="naive", backend=LAZY), dict(form="int8", backend=without(CPU + CUDA, ("onnx",)))],
     # 1,024 boards only add arithmetic to 64
     bench=[dict(backend=("numpy", "torch", "torch-trace", "onnx", "jax", *CUDA), num_envs=(1, 64))],
 )  # fmt: skip
@@ -53,7 +53,7 @@ def test_forward(bench, seed, form, backend, num_envs):
 
 
 @grid(
-    form=FORMS, backend=LOWERED + CUDA, num_envs=ENVS,
+    form=FORMS, backend=CPU + CUDA, num_envs=ENVS,
     exclude=[dict(form="naive", backend=LAZY)],
     gate=[dict(form="full", backend=("torch", "jax"), num_envs=(1, 64))], bench=[dict(num_envs=(1, 64))],
 )  # fmt: skip
@@ -161,47 +161,49 @@ def test_train_step_ddp(bench, seed, form, backend, batch_size):
 
 
 @grid(
-    form=("naive", "plain", "full", "vectorised", "compiled", *ONLY), backend=LEARNING, num_envs=ENVS, every=EVERY,
-    batch_size=BATCHES,
+    form=("naive", "plain", "full", "vectorised", "compiled", *ONLY), backend=LEARNING, num_envs=ENVS,
+    train_frequency=FREQUENCIES, batch_size=BATCHES,
     exclude=[
         dict(form=("naive", "plain"), backend=without(LEARNING, EAGER)),
         dict(form=("naive", "plain", "full", *ONLY), num_envs=(64, 1024)), dict(form="vectorised", num_envs=1),
         dict(form="compiled", backend=without(LEARNING, JAX)),
-        dict(form=ONLY, backend=without(LEARNING, ("torch",))), dict(form=ONLY, every=EVERY[1:]),
+        dict(form=ONLY, backend=without(LEARNING, ("torch",))), dict(form=ONLY, train_frequency=FREQUENCIES[1:]),
         dict(form=ONLY, batch_size=BATCHES[1:]),
     ],
     gate=[
-        dict(form="full", backend="torch", num_envs=1, every=4, batch_size=32),
-        dict(form="compiled", backend="jax", num_envs=1, every=4, batch_size=32),
+        dict(form="full", backend="torch", num_envs=1, train_frequency=4, batch_size=32),
+        dict(form="compiled", backend="jax", num_envs=1, train_frequency=4, batch_size=32),
     ],
     bench=[
-        dict(backend=LOOPING, batch_size=32, num_envs=1, every=1),
-        dict(backend=LOOPING, batch_size=32, num_envs=(64, 1024), every=4),
+        dict(backend=LOOPING, batch_size=32, num_envs=1, train_frequency=1),
+        dict(backend=LOOPING, batch_size=32, num_envs=(64, 1024), train_frequency=4),
     ],
 )  # fmt: skip
-def test_collect_and_learn(bench, seed, form, backend, num_envs, every, batch_size):
-    op = build(snake.collect_and_learn(seed, num_envs, every, batch_size, form), form, backend)
+def test_collect_and_learn(bench, seed, form, backend, num_envs, train_frequency, batch_size):
+    op = build(snake.collect_and_learn(seed, num_envs, train_frequency, batch_size, form), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
 @grid(
-    form=FORMS, backend=("torch",), num_envs=(1,), every=(1,), batch_size=(32,),
+    form=FORMS, backend=("torch",), num_envs=(1,), train_frequency=(1,), batch_size=(32,),
     options=("by_autograd", "less_memory", "more_memory", "one_thread", "moved"),
     exclude=[
         dict(form="naive", options=("by_autograd", "more_memory", "one_thread", "moved")),
         dict(form="full", options="less_memory"),
     ],
 )  # fmt: skip
-def test_collect_and_learn_with(bench, seed, form, backend, num_envs, every, batch_size, options):
-    op = build(snake.collect_and_learn(seed, num_envs, every, batch_size, form), form, backend, **OPTIONS[options])
+def test_collect_and_learn_with(bench, seed, form, backend, num_envs, train_frequency, batch_size, options):
+    op = build(
+        snake.collect_and_learn(seed, num_envs, train_frequency, batch_size, form), form, backend, **OPTIONS[options]
+    )
     bench(op.call, *op.args, **op.keywords)
 
 
 @pytest.mark.rlgauge(cores="all")
 @grid(
-    form=("threaded",), backend=LEARNING, num_envs=(64, 1024), every=EVERY, batch_size=BATCHES,
-    bench=[dict(backend=LOOPING, batch_size=32, num_envs=64, every=4)],
+    form=("threaded",), backend=LEARNING, num_envs=(64, 1024), train_frequency=FREQUENCIES, batch_size=BATCHES,
+    bench=[dict(backend=LOOPING, batch_size=32, num_envs=64, train_frequency=4)],
 )  # fmt: skip
-def test_collect_and_learn_threaded(bench, seed, form, backend, num_envs, every, batch_size):
-    op = build(snake.collect_and_learn(seed, num_envs, every, batch_size), form, backend)
+def test_collect_and_learn_threaded(bench, seed, form, backend, num_envs, train_frequency, batch_size):
+    op = build(snake.collect_and_learn(seed, num_envs, train_frequency, batch_size), form, backend)
     bench(op.call, *op.args, **op.keywords)

@@ -8,33 +8,33 @@ import numpy as np
 
 from correctness_tests.reference import in_float64
 from rl_impls import backends
-from rl_impls.snake.problem import config, transitions
+from rl_impls.snake import problem as snake
 
 
-def build(op, backend, spec, example, form="full", **options):
+def build(op, backend, config, example, form="full", **options):
     """Build one op."""
     made = backends.get(backend)
     options = replace(backends.forms("snake")[form], **options)
-    return made.build("snake", op, spec, tuple(map(made.to_device, example)), options)
+    return made.build("snake", op, config, tuple(map(made.to_device, example)), options)
 
 
-def trainer(backend, everything, batch, form="full", **options):
+def trainer(backend, config, batch, form="full", **options):
     """Return a ``train_step`` and a function that updates it on a batch of NumPy arrays and returns the loss."""
-    made, step = backends.get(backend), build("train_step", backend, everything, batch, form, **options)
+    made, step = backends.get(backend), build("train_step", backend, config, batch, form, **options)
     return step, lambda batch: float(made.to_host(step(*map(made.to_device, batch))))
 
 
-def exact_trainer(everything, batch):
+def exact_trainer(config, batch):
     """Return the same for naive torch in float64."""
-    step, update = trainer("torch", in_float64(everything), in_float64(batch), "naive")
+    step, update = trainer("torch", in_float64(config), in_float64(batch), "naive")
     return step, lambda batch: update(in_float64(batch))
 
 
-def problem(seed, batch=32, batches=1):
+def problem(seed, batch_size=32, batches=1):
     """Return the configuration of an update, and some batches whose TD errors lie on both sides of 1."""
     rng = np.random.default_rng(seed)
-    everything, drawn = config(rng), [transitions(rng, batch) for _ in range(batches)]
-    return everything, [(obs, actions, 2 * rewards, *rest) for obs, actions, rewards, *rest in drawn]
+    config, drawn = snake.config(rng), [snake.transitions(rng, batch_size) for _ in range(batches)]
+    return config, [(obs, actions, 2 * rewards, *rest) for obs, actions, rewards, *rest in drawn]
 
 
 def differences(got, wanted):
@@ -53,40 +53,13 @@ def assert_trained_alike(got, wanted, rate, updates, most=0.001):
     assert difference.max() <= rate * updates
 
 
-def assert_state_equal(got, wanted, prefix=""):
+def assert_state_equal(got, wanted):
     """Assert that every array of the state is the same, bit for bit."""
     assert got.keys() == wanted.keys()
     for name in wanted:
-        if name.startswith(prefix):
-            np.testing.assert_array_equal(got[name], wanted[name], err_msg=name)
+        np.testing.assert_array_equal(got[name], wanted[name], err_msg=name)
 
 
 def net_of(state, part):
     """Return the arrays of one part of a state, as in ``online``."""
     return {name.removeprefix(f"{part}."): value for name, value in state.items() if name.startswith(f"{part}.")}
-
-
-def dispatched(call, *args, note=lambda: ""):
-    """Return what torch dispatches in a call, a line for each operation: its name, its dtype and ``note()`` then."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    lines = []
-
-    class Lines(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            out = function(*args, **(kwargs or {}))
-            lines.append(f"{function} {getattr(out, 'dtype', '')} {note()}")
-            return out
-
-    with Lines():
-        call(*args)
-    return lines
-
-
-def keeps_gradients(step, *batch):
-    """Return whether a second update writes its gradients to the memory of the first one's."""
-    step(*batch)
-    before = [parameter.grad for parameter in step.parameters]
-    step(*batch)
-    [kept] = {parameter.grad is gradient for parameter, gradient in zip(step.parameters, before)}
-    return kept

@@ -42,7 +42,7 @@ class Dice:
     """The forms of the game that take a number of draws share what a test asks of them."""
 
     def __init__(self, board):
-        from rl_impls.snake.spec import Geometry
+        from rl_impls.snake.env import Geometry
 
         self.blocks, self.dim = board[:2]
         self.geometry = Geometry(*board)

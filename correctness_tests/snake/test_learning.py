@@ -30,27 +30,27 @@ pytestmark = pytest.mark.slow
 
 LEARNS = {"learning_rate": 5e-4, "gamma": 0.95, "capacity": 50_000}
 # with a batch of 32 an update every fourth step is behind at 40,000 steps: 1.2 and 1.7 foods against 2.8 and 2.4
-EQUAL = LEARNS | {"envs": 16, "batch": 64}
+EQUAL = LEARNS | {"num_envs": 16, "batch_size": 64}
 EPISODES = 200
 
 
-def foods_after(steps, seed, every, settings):
+def foods_after(steps, seed, train_frequency, settings):
     """Train compiled on JAX; return the mean foods of greedy episodes on games of another seed."""
     from rl_impls.snake.agent import SnakeAgent
 
-    agent = SnakeAgent("jax", "compiled", seed=seed, every=every, **settings)
+    agent = SnakeAgent("jax", "compiled", seed=seed, train_frequency=train_frequency, **settings)
     while agent.step < steps:
         agent.learn()
     return agent.evaluate(EPISODES, seed=100 + seed)["foods"].mean()
 
 
 def test_at_least_five_foods_after_300_000_steps():
-    foods = [foods_after(300_000, seed, every=4, settings=LEARNS) for seed in (0, 1, 2)]
+    foods = [foods_after(300_000, seed, 4, LEARNS) for seed in (0, 1, 2)]
     assert np.mean(foods) >= 5, foods
     assert min(foods) >= 4, foods
 
 
 def test_an_update_every_four_steps_learns_as_well_per_step_as_one_every_step():
-    every_step, every_fourth = ([foods_after(40_000, seed, every, EQUAL) for seed in (0, 1, 2)] for every in (1, 4))
+    every_step, every_fourth = ([foods_after(40_000, seed, k, EQUAL) for seed in (0, 1, 2)] for k in (1, 4))
     assert np.mean(every_fourth) >= 0.6 * np.mean(every_step), (every_fourth, every_step)
     assert min(np.mean(every_step), np.mean(every_fourth)) >= 1, (every_fourth, every_step)

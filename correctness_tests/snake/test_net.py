@@ -40,9 +40,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def test_torch_loss_equals_the_reference(seed):
     import torch
 
-    everything, [batch] = in_float64(problem(seed))
-    _, _, loss = torch_loss(everything["params"], everything["target"])
-    wanted = _numpy.loss(everything["params"], everything["target"], batch, GAMMA)
+    config, [batch] = in_float64(problem(seed))
+    _, _, loss = torch_loss(config["params"], config["target"])
+    wanted = _numpy.loss(config["params"], config["target"], batch, GAMMA)
     assert abs(loss(*map(torch.as_tensor, batch)).item() - wanted) < 1e-12 * wanted
 
 
@@ -62,8 +62,8 @@ def test_torch_gradient_matches_finite_differences_of_the_reference(seed):
     import torch
 
     rng = np.random.default_rng(seed)
-    everything, [batch] = in_float64(problem(seed))
-    params, target = everything["params"], everything["target"]
+    config, [batch] = in_float64(problem(seed))
+    params, target = config["params"], config["target"]
     net, target_net, loss = torch_loss(params, target)
     loss(*map(torch.as_tensor, batch)).backward()
     assert all(parameter.grad is None for parameter in target_net.parameters())
@@ -99,31 +99,31 @@ def norm(state, part):
 
 @pytest.mark.parametrize(("backend", "form"), quick(LEARNERS[:2] + LEARNERS[3:], LEARNERS))
 def test_the_norm_of_the_gradient_is_clipped(backend, form):
-    everything, batches = problem(1, batches=3)
+    config, batches = problem(1, batches=3)
     for k in (0, 2):  # the Huber loss bounds what a reward can do, not what a board can
         obs, actions, rewards, *rest = batches[k]
         batches[k] = (300 * obs, actions, 1e4 * rewards, *rest)
-    wanted, exact_update = exact_trainer(everything, batches[0])
-    got, update = trainer(backend, everything, batches[0], form)
-    free, free_update = trainer(backend, everything | {"gradient_norm": 1e9}, batches[0], form)
+    wanted, exact_update = exact_trainer(config, batches[0])
+    got, update = trainer(backend, config, batches[0], form)
+    free, free_update = trainer(backend, config | {"max_grad_norm": 1e9}, batches[0], form)
     for k, batch in enumerate(batches):
         exact = exact_update(batch)
         assert abs(update(batch) - exact) < 1e-4 * exact
         free_update(batch)
         if k == 0:  # Adam's first moment is a tenth of the first gradient
-            assert abs(norm(got.state(), "first") - 0.1 * everything["gradient_norm"]) < 1e-4
-            assert norm(free.state(), "first") > 0.2 * everything["gradient_norm"]
-    assert_trained_alike(got.params, wanted.params, everything["learning_rate"], 3)
-    assert np.quantile(differences(free.params, wanted.params), 0.9) > 0.01 * everything["learning_rate"] * 3
+            assert abs(norm(got.state(), "first") - 0.1 * config["max_grad_norm"]) < 1e-4
+            assert norm(free.state(), "first") > 0.2 * config["max_grad_norm"]
+    assert_trained_alike(got.params, wanted.params, config["learning_rate"], 3)
+    assert np.quantile(differences(free.params, wanted.params), 0.9) > 0.01 * config["learning_rate"] * 3
 
 
 @pytest.mark.parametrize(("backend", "form"), LEARNERS)
 def test_the_target_net_changes_only_when_it_is_synced(backend, form):
-    everything, batches = problem(2, batches=2)
-    step, update = trainer(backend, everything, batches[0], form)
+    config, batches = problem(2, batches=2)
+    step, update = trainer(backend, config, batches[0], form)
     for batch in batches:
         update(batch)
-    for name, value in everything["target"].items():
+    for name, value in config["target"].items():
         np.testing.assert_array_equal(step.state()[f"target.{name}"], value)
     step.sync_target()
     synced = step.params
@@ -135,25 +135,25 @@ def test_the_target_net_changes_only_when_it_is_synced(backend, form):
         np.testing.assert_array_equal(step.state()[f"target.{name}"], synced[name])
     assert differences(step.params, synced).max() > 0
     step.reset()
-    for name, value in everything["target"].items():
+    for name, value in config["target"].items():
         np.testing.assert_array_equal(step.state()[f"target.{name}"], value)
 
 
 @pytest.mark.parametrize(("backend", "form"), quick(LEARNERS[:2] + LEARNERS[3:], LEARNERS))
 def test_the_td_target_bootstraps_from_the_target_net_unless_terminated(backend, form):
-    everything, [batch] = problem(3)
-    other = {name: 2 * value for name, value in everything["target"].items()}
+    config, [batch] = problem(3)
+    other = {name: 2 * value for name, value in config["target"].items()}
     for flag, differs in ((0, True), (1, False)):
         ended = (*batch[:4], np.full_like(batch[4], flag))
         losses = []
-        for target in (everything["target"], other):
-            _, update = trainer(backend, everything | {"target": target}, batch, form)
+        for target in (config["target"], other):
+            _, update = trainer(backend, config | {"target": target}, batch, form)
             losses.append(update(ended))
-            wanted = _numpy.loss(*in_float64((everything["params"], target, ended)), GAMMA)
+            wanted = _numpy.loss(*in_float64((config["params"], target, ended)), GAMMA)
             assert abs(losses[-1] - wanted) < 1e-4 * wanted
         assert (abs(losses[0] - losses[1]) > 1e-2 * losses[0]) == differs
         if not differs:
-            _, update = trainer(backend, everything, batch, form)
+            _, update = trainer(backend, config, batch, form)
             assert update((*ended[:3], 5 * ended[3], ended[4])) == losses[0]
 
 
@@ -168,21 +168,21 @@ def test_the_td_target_bootstraps_from_the_target_net_unless_terminated(backend,
         ("jax", "full"),
     ],
 )
-@pytest.mark.parametrize("envs", [1, 64])
-def test_moves_are_greedy_unless_they_explore(backend, form, envs):
+@pytest.mark.parametrize("num_envs", [1, 64])
+def test_actions_are_greedy_unless_they_explore(backend, form, num_envs):
     rng = np.random.default_rng(0)
-    everything, _ = problem(6)
+    config, _ = problem(6)
     actor = None
     for _ in range(10):
-        obs, explore = boards(rng, envs), rng.random(envs) < 0.3
-        drawn = rng.integers(0, 4, envs).astype(np.int32)
+        obs, explore = boards(rng, num_envs), rng.random(num_envs) < 0.3
+        drawn = rng.integers(0, 4, num_envs).astype(np.int32)
         if actor is None:
-            actor = build("act", backend, everything, (obs, explore, drawn), form)
-        q = _numpy.q_values(*in_float64((everything["params"], obs)))
+            actor = build("act", backend, config, (obs, explore, drawn), form)
+        q = _numpy.q_values(*in_float64((config["params"], obs)))
         best = np.sort(q, axis=1)
         sure = best[:, -1] - best[:, -2] > 1e-4
         assert sure.mean() > 0.5
-        for flags in (explore, np.zeros(envs, bool), np.ones(envs, bool)):
+        for flags in (explore, np.zeros(num_envs, bool), np.ones(num_envs, bool)):
             got = actor(obs, flags, drawn)
             assert got.dtype == np.int32
             np.testing.assert_array_equal(got[flags], drawn[flags])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from correctness_tests.quick import quick
-from correctness_tests.snake.loops import LOOPS, Inputs, close, follow, fresh, full_ring, timed
+from correctness_tests.snake.loops import LOOPS, Inputs, assert_played_alike, follow, fresh, full_ring, timed
 from correctness_tests.snake.problem import assert_state_equal, assert_trained_alike, build
 from correctness_tests.waiting import limit
 
@@ -27,17 +27,17 @@ def restored(state):
 
 
 @pytest.mark.parametrize(
-    ("form", "backend", "envs"),
+    ("form", "backend", "num_envs"),
     quick(
         [("naive", "torch", 1), ("vectorised", "torch", 64)],
         [loop for loop in LOOPS if loop[0] != "threaded"],
     ),
 )
-def test_two_halves_with_a_checkpoint_in_between_are_one_run(form, backend, envs):
-    whole, inputs = fresh(form, backend, envs)
+def test_two_halves_with_a_checkpoint_in_between_are_one_run(form, backend, num_envs):
+    whole, inputs = fresh(form, backend, num_envs)
     first, second = split(inputs)
     wanted = whole(*inputs.args)
-    loop = build("collect_and_learn", backend, inputs.spec, first, form, every=4)
+    loop = build("collect_and_learn", backend, inputs.config, first, form, train_frequency=4)
     start = loop(*first)
     state = loop.state()
     kept = restored(state)
@@ -52,11 +52,11 @@ def test_two_halves_with_a_checkpoint_in_between_are_one_run(form, backend, envs
         assert_state_equal(loop.state(), kept)
 
 
-def unlike(spec):
+def unlike(config):
     """Return a configuration with other weights, games and transitions."""
-    games = {name: np.roll(value, 1, axis=-1) if name == "food" else value for name, value in spec["env_state"].items()}
-    nets = {name: spec[other] for name, other in (("params", "target"), ("target", "params"))}
-    return spec | nets | {"env_state": games, "step": 0, "stored": tuple(c[::-1].copy() for c in spec["stored"])}
+    games = config["env_state"] | {"food": np.roll(config["env_state"]["food"], 1, axis=-1)}
+    nets = {"params": config["target"], "target": config["params"]}
+    return config | nets | {"env_state": games, "step": 0, "stored": tuple(c[::-1].copy() for c in config["stored"])}
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,10 @@ def unlike(spec):
 def test_another_form_goes_on_from_a_checkpoint(before, after):
     inputs = full_ring(timed("full", 1))
     _, *rest = inputs.args
-    inputs = Inputs(inputs.spec, (np.ones_like(inputs.args[0]), *rest))  # the moves depend on no rounding
+    inputs = Inputs(inputs.config, (np.ones_like(inputs.args[0]), *rest))  # the moves depend on no rounding
     first, second = split(inputs)
-    one = build("collect_and_learn", before[1], inputs.spec, first, before[0], every=4)
-    other = build("collect_and_learn", after[1], unlike(inputs.spec), second, after[0], every=4)
+    one = build("collect_and_learn", before[1], inputs.config, first, before[0], train_frequency=4)
+    other = build("collect_and_learn", after[1], unlike(inputs.config), second, after[0], train_frequency=4)
     try:
         start = one(*first)
         other.load_state(one.state())
@@ -87,11 +87,8 @@ def test_another_form_goes_on_from_a_checkpoint(before, after):
         np.testing.assert_array_equal(rewards, wanted.rewards)
         np.testing.assert_array_equal(ended, wanted.ended)
         np.testing.assert_allclose(losses, wanted.losses, rtol=1e-3)
-        assert_trained_alike(other.params, wanted.params, inputs.spec["learning_rate"], len(losses))
-        state = other.state()
-        for name, value in wanted.state.items():
-            if name.partition(".")[0] in ("env", "memory", "loop"):
-                np.testing.assert_array_equal(state[name], value, err_msg=name)
+        assert_trained_alike(other.params, wanted.params, inputs.config["learning_rate"], len(losses))
+        assert_played_alike(other.state(), wanted.state)
     finally:
-        close(one)
-        close(other)
+        one.close()
+        other.close()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..backends import names_of
 from ..common import command
-from .agent import Config, SnakeAgent
-from .options import FORMS
+from .agent import SnakeAgent
 
-main = partial(command.main, SnakeAgent, Config, {"backend": names_of("snake"), "form": tuple(FORMS)})
+main = partial(command.main, SnakeAgent)
 
 if __name__ == "__main__":
     main()

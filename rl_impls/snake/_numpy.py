@@ -3,9 +3,9 @@
 Axes: B transitions (or N boards), O cells per board, A = 4 actions, T steps, K transitions to store. Weights are dicts
 of ``w{k}`` f[I, O] and ``b{k}`` f[O] for each layer k.
 
-Each builder takes the op's configuration ``spec`` (:class:`.spec.Spec`), the ``example`` arguments of its first call,
-the ``options`` (:class:`.options.Options`) and a ``target`` (:class:`~rl_impls.compilers.Compiler`), and returns the op. Its
-docstring describes the op's arguments and result.
+Each builder takes the op's configuration ``config``, the ``example`` arguments of its first call, the ``options``
+(:class:`.options.Options`) and a ``compiler`` (:class:`~rl_impls.compilers.Compiler`), and returns the op. Its
+docstring describes the op's arguments and result. ``config["params"]`` are the weights.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 
 from ..common.op import Op
 from ..params import layers
+from .env import Geometry
+from .memory import DTYPES, make_buffer
 from .options import check_supported
-from .memory import DTYPES, make_memory
-from .spec import geometry_of
 from .vector_env import ENVIRONMENTS
 
 
@@ -61,28 +61,37 @@ def loss(params, target_params, batch, gamma):
     return huber(taken - td_target(target_params, rewards, next_obs, terminated, gamma)).mean()
 
 
-def forward(spec, example, *, options, compiler):
+def forward(config, example, *, options, compiler):
     """Return the Q-values of boards.  f32[N, O] -> f32[N, A]"""
     check_supported("quantised", options, compiler)
-    params = spec["params"]
+    params = config["params"]
     return lambda obs: q_values(params, obs)
 
 
-def act(spec, example, *, options, compiler):
+def act(config, example, *, options, compiler):
     """Return greedy actions, and random ones where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
     check_supported("quantised", options, compiler)
-    params = spec["params"]
+    params = config["params"]
     return lambda obs, explore, random_actions: np.where(
         explore, random_actions, q_values(params, obs).argmax(axis=1).astype(np.int32)
     )
 
 
-class EnvStep(Op):
-    """T steps of N environments, starting from ``spec["env_state"]`` after each reset."""
+def env_step(config, example, *, options, compiler):
+    """Make T steps.  actions i32[T, N], draws i32[T, N, 3] -> boards f32[N, O], rewards f32[T, N], ended bool[T, N]
 
-    def __init__(self, spec, options):
-        self.start = spec["env_state"]
-        self.envs = ENVIRONMENTS[options.environment](len(self.start["head"]), geometry_of(spec))
+    `draws` are food, start and heading. ``config`` has ``env_state``, the initial games as
+    :meth:`.vector_env.SnakeVectorEnv.get_state` returns them, and optionally ``geometry``.
+    """
+    return EnvStep(config, options)
+
+
+class EnvStep(Op):
+    """T steps of N environments, starting from ``config["env_state"]`` after each reset."""
+
+    def __init__(self, config, options):
+        self.start = config["env_state"]
+        self.envs = ENVIRONMENTS[options.environment](len(self.start["head"]), config.get("geometry", Geometry()))
         self.reset()
 
     def reset(self):
@@ -90,7 +99,7 @@ class EnvStep(Op):
         self.envs.set_state(self.start)
 
     def __call__(self, actions, draws):
-        """Make the T steps; `draws` are food, start and heading, see :func:`env_step`."""
+        """Make the T steps; arguments and results are those of :func:`env_step`."""
         rewards, ended = np.empty(actions.shape, np.float32), np.empty(actions.shape, bool)
         for t in range(len(actions)):
             obs, rewards[t], terminated, truncated, _ = self.envs.advance(actions[t], draws[t])
@@ -98,44 +107,46 @@ class EnvStep(Op):
         return obs, rewards, ended
 
 
-def env_step(spec, example, *, options, compiler):
-    """Make T steps.  actions i32[T, N], draws i32[T, N, 3] -> boards f32[N, O], rewards f32[T, N], ended bool[T, N]"""
-    return EnvStep(spec, options)
+def remember(config, example, *, options, compiler):
+    """Store K transitions [K, ...] one by one; return the number stored and the newest board, f32[O].
+
+    The replay buffer starts full with ``config["stored"]``, columns [M, ...] of :data:`.memory.FIELDS`, oldest first.
+    """
+    return Remember(config, options)
 
 
 class Remember(Op):
-    """Stores transitions in a replay buffer that starts full with ``spec["stored"]``."""
+    """Stores transitions in a replay buffer, see :func:`remember`."""
 
-    def __init__(self, spec, options):
-        self.stored = spec["stored"]
-        self.memory = make_memory(options.memory, len(self.stored[0]), self.stored[0].shape[1])
-        self.memory.restore(*self.stored)
-        self.mark = self.memory.mark()
+    def __init__(self, config, options):
+        stored = config["stored"]
+        self.replay_buffer = make_buffer(options.memory, len(stored[0]), stored[0].shape[1])
+        self.replay_buffer.restore(*stored)
+        self.mark = self.replay_buffer.mark()
 
     def reset(self):
         """Restore the initial contents."""
-        self.memory.rewind(self.mark)
+        self.replay_buffer.rewind(self.mark)
 
     def __call__(self, *columns):
         """Store K transitions one by one; arguments and results are those of :func:`remember`."""
-        push = self.memory.push
+        push = self.replay_buffer.push
         for item in zip(*columns):
             push(*item)
-        return len(self.memory), np.asarray(self.memory.columns(np.array([len(self.memory) - 1]))[0][0], np.float32)
+        stored = len(self.replay_buffer)
+        return stored, np.asarray(self.replay_buffer.sample(np.array([stored - 1]))[0][0], np.float32)
 
 
-def remember(spec, example, *, options, compiler):
-    """Store K transitions [K, ...] one by one; return the number stored and the newest board, f32[O]."""
-    return Remember(spec, options)
-
-
-def assemble(spec, example, *, options, compiler):
+def assemble(config, example, *, options, compiler):
     """Turn a replay buffer's columns into a batch of arrays.  -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
     return lambda columns: [np.asarray(column, dtype) for column, dtype in zip(columns, DTYPES)]
 
 
-def sample(spec, example, *, options, compiler):
-    """Return stored rows (0 the oldest) as a batch.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
-    memory = Remember(spec, options).memory
-    batch_of = assemble(spec, example, options=options, compiler=compiler)
-    return lambda rows: batch_of(memory.columns(rows))
+def sample(config, example, *, options, compiler):
+    """Return stored rows as a batch, row 0 the oldest.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]
+
+    The replay buffer is that of :func:`remember`.
+    """
+    replay_buffer = Remember(config, options).replay_buffer
+    batch_of = assemble(config, example, options=options, compiler=compiler)
+    return lambda rows: batch_of(replay_buffer.sample(rows))

@@ -20,7 +20,7 @@ from ..common.starting import OF_GROUP
 from ..common.workers import BEFORE_MULTIPROCESSING, Handed, WorkersEnded, cause_of_death, end, limit
 
 SECONDS = 60  # default timeout of each process
-NEEDED = "params", "target", "gamma", "learning_rate", "gradient_norm", "target_every"
+NEEDED = "params", "target", "gamma", "learning_rate", "max_grad_norm", "target_frequency"
 
 
 def join(train, make_loss, rank, store, gamma, losses, timeout):
@@ -49,13 +49,13 @@ def follow(pipe, args):
 
     The pipe receives names and arguments of methods; it sends None when ready, or an error message.
     """
-    store, make, make_loss, spec, half, losses, options, timeout = args
+    store, make, make_loss, config, half, losses, options, timeout = args
     for number in OF_GROUP:
         signal.signal(number, signal.SIG_IGN)  # the main process stops this one
     try:
-        train = make(spec, half, options, get("torch").new_compiler())
+        train = make(config, half, options, get("torch").new_compiler())
         pipe.send(None)
-        join(train, make_loss, 1, store, spec["gamma"], losses, timeout)
+        join(train, make_loss, 1, store, config["gamma"], losses, timeout)
         pipe.send(None)
         calls = {"step": lambda: train(*half)}
         while True:
@@ -78,8 +78,8 @@ def leave(pipe, process):
 class DistributedTrainStep(Op):
     """One update by this process and a second one, equal to an update on the whole batch.
 
-    ``make(spec, example, options, target)`` builds the train step of one process and ``make_loss(net, bootstrap, gamma)``
-    its loss function. `example` is a batch of torch tensors, of even size.
+    ``make(config, example, options, compiler)`` builds the train step of one process and ``make_loss(net, bootstrap,
+    gamma)`` its loss function. `example` is a batch of torch tensors, of even size.
 
     Raises:
         RuntimeError: another instance is open in this process.
@@ -87,31 +87,31 @@ class DistributedTrainStep(Op):
         ValueError: the batch size is odd or differs from the example's.
     """
 
-    def __init__(self, make, make_loss, spec, example, options, compiler):
+    def __init__(self, make, make_loss, config, example, options, compiler):
         size = len(example[0])
         if size % 2:
-            raise ValueError(f"batch: got {size} transitions, wanted an even number for two processes")
+            raise ValueError(f"batch_size={size} should be even for two processes")
         if distributed.is_initialized():
-            raise RuntimeError("this process is in a process group already: close the other train_step first")
+            raise RuntimeError("this process is in a process group: close the other train_step first")
         self.half = size // 2
         self.shared = [field[self.half :].clone().share_memory_() for field in example]
         self.losses = torch.zeros(2).share_memory_()
-        self.timeout = spec.get("worker_timeout", SECONDS)
-        spec = {name: spec[name] for name in NEEDED if name in spec}
+        self.timeout = config.get("worker_timeout", SECONDS)
+        config = {name: config[name] for name in NEEDED if name in config}
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         limit(self.pipe, self.timeout)
         with tempfile.TemporaryDirectory() as folder:
             store = os.path.join(folder, "store")
-            args = store, make, make_loss, spec, self.shared, self.losses, options, self.timeout
+            args = store, make, make_loss, config, self.shared, self.losses, options, self.timeout
             with theirs, Handed(args) as handed:
                 self.process = context.Process(target=follow, args=(theirs, handed), daemon=True)
                 self.process.start()
             self.close = Finalize(self, leave, (self.pipe, self.process), exitpriority=BEFORE_MULTIPROCESSING)
             with self.both():
-                self.train = make(spec, example, options, compiler)
+                self.train = make(config, example, options, compiler)
                 self.answer()
-                join(self.train, make_loss, 0, store, spec["gamma"], self.losses, self.timeout)
+                join(self.train, make_loss, 0, store, config["gamma"], self.losses, self.timeout)
                 self.answer()
         self.state, self.actor = self.train.state, self.train.actor
 
@@ -169,13 +169,13 @@ class DistributedTrainStep(Op):
 
     def load_state(self, state):
         """Load arrays by name, as returned by ``state``, possibly of another backend, in both processes."""
-        self.tell("load_state", state)
         self.train.load_state(state)
+        self.tell("load_state", self.train.state())  # without what else a loop's state holds
 
     def __call__(self, *batch):
         """Update on one batch of :func:`._torch.make_loss`; return the loss before the update, f32[]."""
         if len(batch[0]) != 2 * self.half:
-            raise ValueError(f"batch: got {len(batch[0])} transitions, wanted {2 * self.half}")
+            raise ValueError(f"batch_size={len(batch[0])} should be {2 * self.half}, as at the start")
         for shared, field in zip(self.shared, batch):
             shared.copy_(field[self.half :])
         self.tell("step")

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from .spec import Geometry
+from ..common.config import Field, config
 
 ACTIONS = 4
 MOVES = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])  # row, column: up, right, down, left
@@ -21,10 +21,51 @@ PIXELS = 16
 RENDER_MODES = "ansi", "rgb_array"
 
 
+@config
+class Geometry:
+    """Board and start of a snake; hashable, so that it can be a static argument of ``jax.jit``.
+
+    The head starts on one of ``side**2`` cells, at least ``dist_to_border`` cells from every border, with the body
+    straight behind it. A valid geometry always leaves a free cell for the first food; others raise a ValueError.
+
+    Attributes:
+        starting_blocks: initial length of a snake, in cells.
+        dim: number of rows and of columns.
+        dist_to_border: minimum number of cells between the initial head and the border.
+        max_steps: environment steps after which an episode is truncated.
+    """
+
+    starting_blocks: int = Field(3, ge=1)
+    dim: int = Field(10, ge=2, le=1024)
+    dist_to_border: int = Field(3, ge=0)
+    max_steps: int = Field(500, ge=1)
+
+    def __post_init__(self):
+        border, blocks = (self.dim - 1) // 2, self.dist_to_border + 1
+        if self.dist_to_border > border:
+            raise ValueError(
+                f"dist_to_border={self.dist_to_border} should be at most {border}, to leave a cell to start on"
+            )
+        if self.starting_blocks > blocks:
+            raise ValueError(
+                f"starting_blocks={self.starting_blocks} should be at most {blocks}, to fit on the board in any heading"
+            )
+
+    @property
+    def cells(self):
+        """Number of cells of the board."""
+        return self.dim**2
+
+    @property
+    def side(self):
+        """Side length of the square of cells where a head may start."""
+        return self.dim - 2 * self.dist_to_border
+
+
 def check_render_mode(mode):
     """Return `mode` if it is None, ``ansi`` or ``rgb_array``; raise a ValueError otherwise."""
     if mode not in (None, *RENDER_MODES):
-        raise ValueError(f"render_mode: got {mode!r}, wanted None, 'ansi' or 'rgb_array'")
+        raise ValueError(f"render_mode={mode!r} should be None, 'ansi' or 'rgb_array'")
     return mode
 
 
@@ -63,7 +104,9 @@ class SnakeEnv(gymnasium.Env):
     metadata = {"render_modes": [*RENDER_MODES], "render_fps": 10}  # noqa: RUF012  (Gymnasium's own form)
 
     def __init__(self, starting_blocks=3, dim=10, dist_to_border=3, max_steps=500, render_mode=None):
-        self.geometry = Geometry(starting_blocks, dim, dist_to_border, max_steps)
+        self.geometry = Geometry(
+            starting_blocks=starting_blocks, dim=dim, dist_to_border=dist_to_border, max_steps=max_steps
+        )
         self.render_mode = check_render_mode(render_mode)
         self.observation_space = gymnasium.spaces.Box(-1, 1, (dim, dim), np.float32)
         self.action_space = gymnasium.spaces.Discrete(ACTIONS)
@@ -75,7 +118,7 @@ class SnakeEnv(gymnasium.Env):
         `seed` seeds all draws from here on; None keeps the current generator.
         """
         if options:
-            raise ValueError(f"options: SnakeEnv has no reset options, got {sorted(options)}; pass options=None")
+            raise ValueError(f"options={options!r} should be None: there are no reset options")
         super().reset(seed=seed)
         food, start, heading = self.np_random.integers(DRAWS, size=3)
         border, side = self.geometry.dist_to_border, self.geometry.side
@@ -94,9 +137,9 @@ class SnakeEnv(gymnasium.Env):
         `action` is 0 up, 1 right, 2 down or 3 left.
         """
         if not self.running:
-            raise ResetNeeded("step: got a step outside an episode, wanted reset() first")
+            raise ResetNeeded("step: call reset() to start an episode")
         if not self.action_space.contains(action):
-            raise ValueError(f"action: got {action!r}, wanted an integer from 0 to {ACTIONS - 1}")
+            raise ValueError(f"action={action!r} should be an integer from 0 to {ACTIONS - 1}")
         if action != (self.heading + 2) % ACTIONS:
             self.heading = int(action)
         (row, column), (down, right), dim = self.snake[0], MOVES[self.heading].tolist(), self.geometry.dim
@@ -163,9 +206,9 @@ class SnakeEnv(gymnasium.Env):
 
     def set_state(self, state):
         """Restore a state from :meth:`get_state`; raise a ValueError for unknown or missing names."""
-        wanted = {"snake", "food", "heading", "steps", "running"}
-        if set(state) != wanted:
-            raise ValueError(f"state: got {sorted(state)}, wanted {sorted(wanted)}")
+        names = {"snake", "food", "heading", "steps", "running"}
+        if set(state) != names:
+            raise ValueError(f"state has {', '.join(sorted(state))}; it should have {', '.join(sorted(names))}")
         snake, food = ([tuple(cell) for cell in np.asarray(state[name]).tolist()] for name in ("snake", "food"))
         self.snake, self.food = deque(snake), food[0] if food else None
         self.heading, self.steps, self.running = (int(state["heading"]), int(state["steps"]), bool(state["running"]))
@@ -173,7 +216,7 @@ class SnakeEnv(gymnasium.Env):
     def check_started(self, name):
         """Raise ResetNeeded, naming the caller, before the first reset."""
         if self.snake is None:
-            raise ResetNeeded(f"{name}: got no episode to look at, wanted reset() first")
+            raise ResetNeeded(f"{name}: call reset() first")
 
 
 if "rlgauge/Snake-v0" not in gymnasium.registry:

@@ -1,6 +1,6 @@
 """N games of Snake as pure functions in JAX, so that whole episodes can be compiled or scanned with the agent.
 
-``geometry`` is a :class:`.spec.Geometry`, static everywhere; the rules are those of :class:`.env.SnakeEnv`.
+``geometry`` is a :class:`.env.Geometry`, static everywhere; the rules are those of :class:`.env.SnakeEnv`.
 """
 
 from __future__ import annotations

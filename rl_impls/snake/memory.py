@@ -15,11 +15,11 @@ FIELDS = ("obs", "action", "reward", "next_obs", "terminated")
 DTYPES = (np.float32, np.int32, np.float32, np.float32, np.float32)
 
 
-class DequeMemory:
-    """A deque of the last `capacity` transitions; ``keep(board)`` converts a board for storage, `size` is not used."""
+class DequeBuffer:
+    """A deque of the last `capacity` transitions; ``keep(board)`` converts a board for storage."""
 
-    def __init__(self, capacity, size, keep):
-        self.items, self.keep, self.capacity = deque(maxlen=capacity), keep, capacity
+    def __init__(self, capacity, keep):
+        self.items, self.keep = deque(maxlen=capacity), keep
 
     def __len__(self):
         return len(self.items)
@@ -33,7 +33,7 @@ class DequeMemory:
         for item in zip(*columns):
             self.push(*item)
 
-    def columns(self, rows):
+    def sample(self, rows):
         """Return each field of the rows i64[B] (0 the oldest) as a list of B elements; all rows must be stored."""
         check_rows(rows, len(self))
         items = [self.items[row] for row in rows]
@@ -58,7 +58,7 @@ class DequeMemory:
         self.items.extend(mark)
 
 
-class RingMemory:
+class RingBuffer:
     """A ring of the last `capacity` transitions in preallocated arrays, with boards of `size` cells."""
 
     def __init__(self, capacity, size):
@@ -81,8 +81,8 @@ class RingMemory:
         """Store N transitions from columns [N, ...]."""
         self.replay.store(*columns)
 
-    def columns(self, rows):
-        """Like :meth:`DequeMemory.columns`, with an array [B, ...] per field."""
+    def sample(self, rows):
+        """Like :meth:`DequeBuffer.sample`, with an array [B, ...] per field."""
         check_rows(rows, len(self))
         slots = self.slots(rows)
         return [field[slots] for field in self.fields]
@@ -92,18 +92,16 @@ class RingMemory:
         return rows if self.replay.pushed <= self.capacity else (self.replay.pushed + rows) % self.capacity
 
     def arrays(self):
-        """Return the columns of all stored transitions, oldest first."""
+        """Return a copy of each field of all stored transitions, oldest first."""
         slots = self.slots(np.arange(len(self)))
         return tuple(field[slots] for field in self.fields)
 
     def restore(self, *columns):
-        """Clear the ring and store columns [N, ...], oldest first."""
+        """Replace the contents by columns [N, ...], oldest first."""
         self.replay.pushed = 0
         self.push_many(*columns)
 
-    def mark(self):
-        """Return a copy of the contents for :meth:`rewind`."""
-        return self.arrays()
+    mark = arrays
 
     def rewind(self, mark):
         """Restore the contents copied by :meth:`mark`."""
@@ -111,17 +109,13 @@ class RingMemory:
 
 
 def check_rows(rows, stored):
-    """Raise a ValueError if `rows` i64[B] is empty, longer than `stored` or out of range."""
-    if len(rows) > stored or len(rows) == 0:
-        raise ValueError(f"rows: got {len(rows)} of them, wanted 1 to {stored}, the number of transitions stored")
-    if rows.min() < 0 or rows.max() >= stored:
-        raise ValueError(f"rows: got {rows.min()} to {rows.max()}, wanted 0 to {stored - 1}, the transitions stored")
+    """Raise ValueError unless `rows` i64[B] are one or more rows that are stored."""
+    if len(rows) == 0 or rows.min() < 0 or rows.max() >= stored:
+        raise ValueError(f"rows={rows} should be integers from 0 to {stored - 1}: {stored} transitions are stored")
 
 
-def make_memory(kind, capacity, size):
-    """Return an empty replay buffer for boards of `size` cells; `kind` is lists, arrays or ring."""
-    if capacity < 1:
-        raise ValueError(f"capacity: got {capacity}, wanted 1 or more")
-    if kind == "ring":
-        return RingMemory(capacity, size)
-    return DequeMemory(capacity, size, {"lists": np.ndarray.tolist, "arrays": np.copy}[kind])
+def make_buffer(memory, capacity, size):
+    """Return an empty replay buffer for boards of `size` cells; `memory` is an option: lists, arrays or ring."""
+    if memory == "ring":
+        return RingBuffer(capacity, size)
+    return DequeBuffer(capacity, {"lists": np.ndarray.tolist, "arrays": np.copy}[memory])

@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
+from typing import Literal
 
-from ..common.checks import check_choices
+from ..common.config import config
 
-CHOICES = MappingProxyType(
-    {
-        "memory": ("lists", "arrays", "ring"),
-        "batches": ("comprehension", "stacked"),
-        "tensors": ("moved", "direct"),
-        "zero_grad": ("fill", "none"),
-        "relu": ("copy", "inplace"),
-        "inference": ("grad", "no_grad", "inference_mode"),
-        "acting": ("torch", "numpy"),
-        "optimizer": ("loop", "default", "fused"),
-        "parameters": ("separate", "flat"),
-        "gradient": ("autograd", "by_hand"),
-        "every": (1, 4, 8, 16),
-        "batch": (32, 64, 128, 256),
-        "threads": ("one", "all"),
-        "environment": ("plain", "vectorised"),
-        "collection": ("inline", "thread"),
-        "loop": ("python", "scan"),
-        "precision": ("float32", "bfloat16"),
-        "quantised": ("none", "int8"),
-        "processes": (1, 2),
-        "tf32": (False, True),
-        "cudnn_benchmark": (False, True),
-    }
-)
+TrainFrequency = Literal[1, 4, 8, 16]
+BatchSize = Literal[32, 64, 128, 256]
 
 
-@dataclass(frozen=True)
+@config
 class Options:
     """Values of all optimisation options. Compilation is not among them: it is a backend, ``torch-compile``.
 
@@ -49,8 +27,8 @@ class Options:
         optimizer: apply Adam and clipping array by array, as torch chooses, or fused (torch; jax always fuses).
         parameters: separate arrays, or views of one vector, and likewise their gradients (torch).
         gradient: autograd, or gradients written by hand to preallocated memory (torch).
-        every: environment steps between updates; changes the result, not just the speed.
-        batch: minibatch size in transitions; changes the result too.
+        train_frequency: environment steps between updates; changes the result, not just the speed.
+        batch_size: minibatch size in transitions; changes the result too.
         threads: threads per torch operation, one or all of the process.
         environment: one Python object per environment, or one set of arrays for all.
         collection: play in the learner's thread, or in a thread of its own with the weights of one chunk ago.
@@ -62,40 +40,37 @@ class Options:
         cudnn_benchmark: let cuDNN benchmark its algorithms (torch on CUDA; no effect without convolutions).
     """
 
-    memory: str = "lists"
-    batches: str = "comprehension"
-    tensors: str = "moved"
-    zero_grad: str = "fill"
-    relu: str = "copy"
-    inference: str = "grad"
-    acting: str = "torch"
-    optimizer: str = "loop"
-    parameters: str = "separate"
-    gradient: str = "autograd"
-    every: int = 1
-    batch: int = 32
-    threads: str = "one"
-    environment: str = "plain"
-    collection: str = "inline"
-    loop: str = "python"
-    precision: str = "float32"
-    quantised: str = "none"
-    processes: int = 1
+    memory: Literal["lists", "arrays", "ring"] = "lists"
+    batches: Literal["comprehension", "stacked"] = "comprehension"
+    tensors: Literal["moved", "direct"] = "moved"
+    zero_grad: Literal["fill", "none"] = "fill"
+    relu: Literal["copy", "inplace"] = "copy"
+    inference: Literal["grad", "no_grad", "inference_mode"] = "grad"
+    acting: Literal["torch", "numpy"] = "torch"
+    optimizer: Literal["loop", "default", "fused"] = "loop"
+    parameters: Literal["separate", "flat"] = "separate"
+    gradient: Literal["autograd", "by_hand"] = "autograd"
+    train_frequency: TrainFrequency = 1
+    batch_size: BatchSize = 32
+    threads: Literal["one", "all"] = "one"
+    environment: Literal["plain", "vectorised"] = "plain"
+    collection: Literal["inline", "thread"] = "inline"
+    loop: Literal["python", "scan"] = "python"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    quantised: Literal["none", "int8"] = "none"
+    processes: Literal[1, 2] = 1
     tf32: bool = False
     cudnn_benchmark: bool = False
 
-    def __post_init__(self) -> None:
-        check_choices(self, CHOICES)
+    def __post_init__(self):
         if self.gradient == "by_hand" and (self.precision, self.processes) != ("float32", 1):
-            raise ValueError(
-                f"option gradient: got by_hand with precision={self.precision}, processes={self.processes}, "
-                "wanted float32 and 1: nothing else is written out"
-            )
+            raise ValueError("gradient='by_hand' needs precision='float32' and processes=1")
         if self.parameters == "flat" and (self.gradient, self.zero_grad) == ("autograd", "none"):
-            raise ValueError(
-                "option parameters: got flat with gradient=autograd, zero_grad=none, wanted by_hand or fill: "
-                "autograd puts a gradient that was dropped elsewhere"
+            raise ValueError(  # autograd would write a dropped gradient to new memory
+                "parameters='flat' needs gradient='by_hand' or zero_grad='fill'"
             )
+        if self.loop == "scan" and self.collection == "thread":
+            raise ValueError("loop='scan' needs collection='inline': it is one program")
 
 
 OF_CUDA = MappingProxyType(dict.fromkeys(("tf32", "cudnn_benchmark"), ("torch-cuda", "torch-compile-cuda")))
@@ -103,12 +78,12 @@ ONLY = MappingProxyType({"quantised": ("onnx",), "processes": ("torch",), **OF_C
 
 
 def check_supported(option, options, compiler):
-    """Raise a ValueError if option `option`, or a CUDA-only option, is set on a backend that does not support it."""
+    """Raise ValueError if `option` or a CUDA-only option is set on a backend that does not support it."""
     for name in (option, *OF_CUDA):
         value, default = getattr(options, name), getattr(Options(), name)
         if value != default and compiler.backend not in ONLY[name]:
-            wanted = " or ".join(ONLY[name])
-            raise ValueError(f"{name}: got {value!r} on {compiler.backend}, wanted {default!r}, or backend {wanted}")
+            only = " and ".join(ONLY[name])
+            raise ValueError(f"{name}={value!r} is not available on {compiler.backend}, only on {only}")
 
 
 HELPFUL = MappingProxyType(

@@ -5,16 +5,16 @@ N environments, B transitions of a batch, T steps; boards of 10 x 10 cells, the 
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 
 from ..common.problem import Problem
+from ..params import count_mlp, init_mlp
 
 DIM, START, BORDER = 10, 3, 3  # side of the board, length of a new snake, distance of its head from the border
 SIZES = (DIM * DIM, 256, 256, 4)
-MULTIPLICATIONS = sum(rows * columns for rows, columns in itertools.pairwise(SIZES))  # per board
+MULTIPLICATIONS = count_mlp(SIZES)  # per board
 CAPACITY, STORED = 10_000, 1_000  # transitions: the replay buffer's capacity and initial size
 STEPS = {1: 64, 64: 4, 1024: 1}  # by num_envs: steps of each environment per call of the loop
 COMPILED_STEPS = {1: 1024, 64: 16, 1024: 1}  # for a compiled loop, whose call overhead equals several steps
@@ -24,15 +24,6 @@ UNREFERENCED = {  # by form
     "int8": "int8 rounds more coarsely than float32; the workload's own tests bound the difference",
     "ddp": "the workload's own tests compare two processes with one",
 }
-
-
-def net(rng: np.random.Generator) -> dict[str, Any]:
-    """Return random weights of the net."""
-    params = {}
-    for k, (rows, columns) in enumerate(itertools.pairwise(SIZES)):
-        params[f"w{k}"] = rng.uniform(-(rows**-0.5), rows**-0.5, (rows, columns)).astype(np.float32)
-        params[f"b{k}"] = rng.uniform(-(rows**-0.5), rows**-0.5, columns).astype(np.float32)
-    return params
 
 
 def start_state(rng: np.random.Generator, num_envs: int) -> dict[str, Any]:
@@ -82,7 +73,8 @@ def draws(rng: np.random.Generator, num_steps: int, num_envs: int) -> Any:
 
 def config(rng: np.random.Generator) -> dict[str, Any]:
     """Return a configuration with the agent's settings."""
-    return {"params": net(rng), "target": net(rng), "learning_rate": 1e-3, "gamma": 0.99, "gradient_norm": 10.0}
+    params, target = init_mlp(rng, SIZES), init_mlp(rng, SIZES)
+    return {"params": params, "target": target, "learning_rate": 1e-3, "gamma": 0.99, "max_grad_norm": 10.0}
 
 
 def loop_steps(num_envs: int, form: str = "full") -> int:
@@ -115,9 +107,9 @@ def train_flops(batch_size: int) -> float:
     return 2.0 * batch_size * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1])
 
 
-def loop_flops(num_steps: int, num_envs: int, every: int, batch_size: int) -> float:
+def loop_flops(num_steps: int, num_envs: int, train_frequency: int, batch_size: int) -> float:
     """Return the FLOPs of one forward pass per environment step, and of the updates."""
-    return num_steps * num_envs * (forward_flops(1) + train_flops(batch_size) / every)
+    return num_steps * num_envs * (forward_flops(1) + train_flops(batch_size) / train_frequency)
 
 
 def problem(op: str, config: dict[str, Any], *args: Any, **more: Any) -> Problem:
@@ -169,7 +161,7 @@ def sample(seed: int, batch_size: int) -> Problem:
     rng = np.random.default_rng(seed)
     return problem(
         "sample", {"stored": transitions(rng, CAPACITY)}, rng.choice(CAPACITY, batch_size, replace=False), io="own",
-        unit="transitions", items=batch_size, bytes=transition_bytes(batch_size), options={"batch": batch_size},
+        unit="transitions", items=batch_size, bytes=transition_bytes(batch_size), options={"batch_size": batch_size},
     )  # fmt: skip
 
 
@@ -181,28 +173,28 @@ def train_step(seed: int, batch_size: int, form: str = "full") -> Problem:
         reference = {"unreferenced": UNREFERENCED[form]}
     return problem(
         "train_step", config(rng), *transitions(rng, batch_size), unit="updates", flops=train_flops(batch_size),
-        options={"batch": batch_size}, **reference,
+        options={"batch_size": batch_size}, **reference,
     )  # fmt: skip
 
 
-def collect_and_learn(seed: int, num_envs: int, every: int, batch_size: int, form: str = "full") -> Problem:
+def collect_and_learn(seed: int, num_envs: int, train_frequency: int, batch_size: int, form: str = "full") -> Problem:
     """Play and learn; the loop starts shortly before the target network takes the online weights."""
     rng = np.random.default_rng(seed)
-    num_steps, whole_round = loop_steps(num_envs, form), max(num_envs, every)  # updates fall on whole rounds
+    num_steps, whole_round = loop_steps(num_envs, form), max(num_envs, train_frequency)  # updates fall on whole rounds
     total = num_steps * num_envs
     # An update follows a step of all environments
-    played = -(np.arange(every, total + 1, every) // -num_envs) * num_envs
+    played = -(np.arange(train_frequency, total + 1, train_frequency) // -num_envs) * num_envs
     rows = np.array([rng.choice(STORED + stored, batch_size, replace=False) for stored in played])
     everything = config(rng) | {
         "env_state": start_state(rng, num_envs), "stored": transitions(rng, STORED), "capacity": CAPACITY,
-        "target_every": 1000, "step": max(0, 1000 - total // 2) // whole_round * whole_round,
+        "target_frequency": 1000, "step": max(0, 1000 - total // 2) // whole_round * whole_round,
     }  # fmt: skip
     # A fixed tenth of the steps explore, whatever the seed: a single environment skips the net then, which is cheaper
     explore = (rng.permutation(total) < total // 10).reshape(num_steps, num_envs)
     return problem(
         "collect_and_learn", everything, explore, moves(rng, num_steps, num_envs), draws(rng, num_steps, num_envs),
         rows, io="own", unit="environment steps", items=total,
-        flops=loop_flops(num_steps, num_envs, every, batch_size), max_calls=1,
+        flops=loop_flops(num_steps, num_envs, train_frequency, batch_size), max_calls=1,
         unreferenced="rounding changes which moves are taken; the workload's own tests replay the moves in float64",
-        options={"every": every, "batch": batch_size},
+        options={"train_frequency": train_frequency, "batch_size": batch_size},
     )  # fmt: skip

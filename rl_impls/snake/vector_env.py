@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from numbers import Integral
 from types import MappingProxyType
 
@@ -22,11 +23,11 @@ from .env import (
     MOVES,
     RENDER_MODES,
     STEP_REWARD,
+    Geometry,
     SnakeEnv,
     check_render_mode,
     draw_board,
 )
-from .spec import Geometry
 
 STATE = "lifetimes", "head", "heading", "length", "food", "steps"
 
@@ -70,7 +71,9 @@ class SnakeVectorEnv(VectorEnv):
     }
 
     def __init__(self, num_envs, starting_blocks=3, dim=10, dist_to_border=3, max_steps=500, render_mode=None):
-        self.geometry = Geometry(starting_blocks, dim, dist_to_border, max_steps)
+        self.geometry = Geometry(
+            starting_blocks=starting_blocks, dim=dim, dist_to_border=dist_to_border, max_steps=max_steps
+        )
         check_integer("num_envs", num_envs, 1, 2**31 - 1)
         self.num_envs, self.render_mode = num_envs, check_render_mode(render_mode)
         self.single_observation_space = gymnasium.spaces.Box(-1, 1, (dim, dim), np.float32)
@@ -92,7 +95,7 @@ class SnakeVectorEnv(VectorEnv):
         """
         mask = self.check_options(options)
         if seed is not None and not isinstance(seed, Integral):
-            raise ValueError(f"seed: all games share one generator; pass one integer or None, not {seed!r}")
+            raise ValueError(f"seed={seed!r} should be one integer or None: all games share one generator")
         if not mask.all():
             self.check_started("reset of some games")
         super().reset(seed=None if seed is None else int(seed))
@@ -223,29 +226,28 @@ class SnakeVectorEnv(VectorEnv):
         wanted = {name: (n, cells) if name == "lifetimes" else (n,) for name in STATE}
         shapes = {name: np.shape(array) for name, array in state.items()}
         if shapes != wanted:
-            raise ValueError(f"state: got shapes {shapes}, wanted {wanted}")
+            raise ValueError(f"state has the shapes {shapes}; they should be {wanted}")
         for name, array in state.items():
             setattr(self, name, np.array(array, np.float32 if name == "lifetimes" else np.intp))
 
     def check_started(self, name):
         """Raise ResetNeeded for the method `name` before the first reset."""
         if self.lifetimes is None:
-            raise ResetNeeded(f"{name}: got no games to go on with, wanted reset() first")
+            raise ResetNeeded(f"{name}: call reset() first")
 
     def check_options(self, options):
         """Return a new mask bool[N] of the games that ``reset(options=options)`` starts."""
         options = options or {}
         unknown = sorted(set(options) - {"reset_mask"})
         if unknown:
-            raise ValueError(f"options: unknown reset options {unknown}; the only one is 'reset_mask'")
+            raise ValueError(f"options: {', '.join(unknown)} is unknown; the only reset option is reset_mask")
         if "reset_mask" not in options:
             return np.ones(self.num_envs, bool)
         mask = options["reset_mask"]
         if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,):
-            got = f"{mask.dtype}{list(mask.shape)}" if isinstance(mask, np.ndarray) else type(mask).__name__
-            raise ValueError(f"reset_mask: got {got}; pass a NumPy array bool[{self.num_envs}]")
+            raise ValueError(f"reset_mask={mask!r} should be a NumPy array bool[{self.num_envs}]")
         if not mask.any():
-            raise ValueError("reset_mask: selects no game; pass at least one True, or do not call reset()")
+            raise ValueError(f"reset_mask={mask!r} should select at least one game")
         return mask.copy()
 
     def check_actions(self, actions):
@@ -253,15 +255,14 @@ class SnakeVectorEnv(VectorEnv):
         actions = np.asarray(actions)
         right = actions.shape == (self.num_envs,) and actions.dtype.kind in "iu"
         if not right or actions.min() < 0 or actions.max() >= ACTIONS:
-            got = actions.tolist() if right else f"{actions.dtype}{list(actions.shape)}"
-            raise ValueError(f"actions: got {got}, wanted {self.num_envs} integers from 0 to {ACTIONS - 1}")
+            raise ValueError(f"actions={actions!r} should be {self.num_envs} integers from 0 to {ACTIONS - 1}")
         return actions
 
     def check_draws(self, draws):
         """Return `draws` as an array; raise a ValueError unless they are integers [N, 3]."""
         draws = np.asarray(draws)
         if draws.shape != (self.num_envs, 3) or draws.dtype.kind not in "iu":
-            raise ValueError(f"draws: got {draws.dtype}{list(draws.shape)}, wanted integers [{self.num_envs}, 3]")
+            raise ValueError(f"draws should be integers [{self.num_envs}, 3], not {draws.dtype} {list(draws.shape)}")
         return draws
 
 
@@ -283,7 +284,7 @@ class PlainEnvs:
     """
 
     def __init__(self, count, geometry):
-        self.envs, self.draws, self.geometry = [SnakeEnv(**vars(geometry)) for _ in range(count)], Draws(), geometry
+        self.envs, self.draws, self.geometry = [SnakeEnv(**asdict(geometry)) for _ in range(count)], Draws(), geometry
         for env in self.envs:
             env.np_random = self.draws
 
@@ -307,7 +308,7 @@ class PlainEnvs:
     def get_state(self):
         """Return the games as arrays by name."""
         dim, cells = self.geometry.dim, self.geometry.cells
-        columns = {name: [] for name in ("lifetimes", "head", "heading", "length", "food", "steps")}
+        columns = {name: [] for name in STATE}
         for env in self.envs:
             snake, lifetimes = [row * dim + column for row, column in env.snake], np.zeros(cells, np.float32)
             lifetimes[snake] = np.arange(len(snake), 0, -1)
@@ -337,7 +338,7 @@ class VectorisedEnvs:
     """A :class:`SnakeVectorEnv` of `count` games with flattened boards f32[N, O]."""
 
     def __init__(self, count, geometry):
-        self.env = SnakeVectorEnv(count, **vars(geometry))
+        self.env = SnakeVectorEnv(count, **asdict(geometry))
         self.get_state, self.set_state = self.env.get_state, self.env.set_state
 
     def advance(self, actions, draws):
