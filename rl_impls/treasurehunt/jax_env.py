@@ -1,6 +1,6 @@
 """K treasure hunts as pure JAX functions: episodes can be compiled and scanned together with the agents.
 
-``settings`` is a :class:`.spec.Settings` and must be static. Rules, random draws and axes are those of
+``settings`` is a :class:`.vector_env.Settings` and must be static. Rules, random draws and axes are those of
 :mod:`.vector_env`.
 """
 
@@ -11,8 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .spec import AGENT, EMPTY, GEM, ITEMS, KINDS, VALUES, WALL
-from .vector_env import CODES, empty_grid, interior, window
+from .vector_env import AGENT, CODES, EMPTY, GEM, ITEMS, KINDS, VALUES, WALL, empty_grid, interior, window
 
 
 class World(NamedTuple):
@@ -25,12 +24,12 @@ class World(NamedTuple):
 
 def reset(settings, draws):
     """Empty the worlds and place agent n on the cell with the n-th smallest of `draws`, i32[K, height * width]."""
-    _, order = jax.lax.top_k(-draws, settings.agents)  # ties go to the first cell
+    _, order = jax.lax.top_k(-draws, settings.num_agents)  # ties go to the first cell
     grid = jnp.broadcast_to(empty_grid(settings), (len(draws), settings.rows * settings.columns))
     return World(grid, jnp.asarray(interior(settings), jnp.int32)[order.T], jnp.int32(0))
 
 
-def to_device(grid, where, kind):
+def put(grid, where, kind):
     """Set the cells `where`, i32[..., K], to `kind` in each world: i8[K, rows * columns]."""
     return jnp.asarray(grid).at[jnp.arange(len(grid)), where].set(kind)
 
@@ -61,12 +60,12 @@ def views(settings, cells, where):
 
 def observe(settings, world):
     """Return all agents' observations, f32[N, K, F]."""
-    return views(settings, to_device(world.grid, world.where, AGENT), world.where)
+    return views(settings, put(world.grid, world.where, AGENT), world.where)
 
 
 def observe_agent(settings, world, n):
     """Return the observation of agent `n` in every world, f32[K, F]."""
-    return views(settings, to_device(world.grid, world.where, AGENT), world.where[n])
+    return views(settings, put(world.grid, world.where, AGENT), world.where[n])
 
 
 def approach(settings, world, where, actions):
@@ -96,7 +95,7 @@ def walk(settings, world, actions):
     takes an item first, that agent stands on the cell and blocks it.
     """
     ahead, kinds = approach(settings, world, world.where, actions)
-    where = jax.lax.fori_loop(0, settings.agents, lambda n, where: enter(where, n, ahead[n], kinds[n]), world.where)
+    where = jax.lax.fori_loop(0, settings.num_agents, lambda n, where: enter(where, n, ahead[n], kinds[n]), world.where)
     return where, reward(where, ahead, kinds)
 
 
@@ -112,20 +111,20 @@ def spawn(settings, cells, draws):
 def move(settings, world, actions):
     """Move all agents in index order and collect items; return the World and rewards f32[N, K]."""
     where, rewards = walk(settings, world, actions)
-    return world._replace(grid=to_device(world.grid, where, EMPTY), where=where), rewards
+    return world._replace(grid=put(world.grid, where, EMPTY), where=where), rewards
 
 
 def move_agent(settings, world, n, actions):
     """Move agent `n` of every world by `actions`, int[K]; return the World and rewards f32[K]."""
     ahead, kind = approach(settings, world, world.where[n], actions)
     where = enter(world.where, n, ahead, kind)
-    grid = to_device(world.grid, where[n], EMPTY)
+    grid = put(world.grid, where[n], EMPTY)
     return world._replace(grid=grid, where=where), reward(where[n], ahead, kind)
 
 
 def end_turn(settings, world, draws):
     """Spawn items and count the turn; return the World and truncated, bool[]."""
-    cells = spawn(settings, to_device(world.grid, world.where, AGENT), draws)
+    cells = spawn(settings, put(world.grid, world.where, AGENT), draws)
     turn = world.turn + 1
     return World(lift(cells), world.where, turn), turn == settings.turns
 
@@ -136,6 +135,6 @@ def advance(settings, world, actions, draws):
     Equal to :func:`move`, :func:`end_turn` and :func:`observe`, but puts the agents into the cells only once.
     """
     where, rewards = walk(settings, world, actions)
-    cells = spawn(settings, to_device(world.grid, where, AGENT), draws)
+    cells = spawn(settings, put(world.grid, where, AGENT), draws)
     turn = world.turn + 1
     return World(lift(cells), where, turn), views(settings, cells, where), rewards, turn == settings.turns
