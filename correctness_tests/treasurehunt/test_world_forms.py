@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from correctness_tests.strategies import SEEDS
 
 DRAWS = 2**31 - 1
-WORLDS = [  # agents, height, width, radius, spawn, turns, observation; how many of them
+WORLDS = [  # num_agents, height, width, radius, spawn, turns, observation; num_worlds
     ((5, 4, 6, 2, 0.3, 5, "onehot"), 3),
     ((3, 5, 3, 1, 0.6, 4, "rgb"), 1),
 ]
@@ -20,19 +20,19 @@ FUNCTIONS = "reset", "observe", "observe_agent", "move", "move_agent", "end_turn
 
 
 @functools.cache
-def compiled(given):
+def compiled(settings):
     import jax
 
     from rl_impls.treasurehunt import jax_env
 
-    return {name: functools.partial(jax.jit(getattr(jax_env, name), static_argnums=0), given) for name in FUNCTIONS}
+    return {name: functools.partial(jax.jit(getattr(jax_env, name), static_argnums=0), settings) for name in FUNCTIONS}
 
 
 class Jax:
     """The pure functions of ``jax_env`` with the interface of the other worlds."""
 
-    def __init__(self, given, worlds):
-        self.functions = compiled(given)
+    def __init__(self, settings, num_worlds):
+        self.functions = compiled(settings)
 
     def reset(self, draws):
         self.world = self.functions["reset"](draws)
@@ -69,25 +69,19 @@ class JaxInParts(Jax):
         return self.observe(), rewards, truncated
 
 
-def make(numbers):
-    from rl_impls.treasurehunt.spec import Settings
-
-    return Settings(*numbers)
-
-
-def assert_equal(got, wanted):
+def assert_equal(actual, expected):
     """Compare sequences of arrays to the last bit and the type."""
-    for array, same in zip(got, wanted, strict=True):
+    for array, same in zip(actual, expected, strict=True):
         np.testing.assert_array_equal(np.asarray(array), np.asarray(same), strict=True)
 
 
 class Forms(RuleBasedStateMachine):
     @initialize(worlds=st.sampled_from(WORLDS), seed=SEEDS)
     def begin(self, worlds, seed):
-        from rl_impls.treasurehunt.vector_env import ArrayWorlds, CellWorlds
+        from rl_impls.treasurehunt.vector_env import ArrayWorlds, CellWorlds, Settings
 
-        self.settings, self.count = make(worlds[0]), worlds[1]
-        self.forms = [form(self.settings, self.count) for form in (CellWorlds, ArrayWorlds, Jax, JaxInParts)]
+        self.settings, self.num_worlds = Settings(*worlds[0]), worlds[1]
+        self.forms = [form(self.settings, self.num_worlds) for form in (CellWorlds, ArrayWorlds, Jax, JaxInParts)]
         self.reset(seed)
 
     def agree(self, name, *inputs):
@@ -98,7 +92,7 @@ class Forms(RuleBasedStateMachine):
         return first
 
     def draws(self, rng):
-        return rng.integers(DRAWS, size=(self.count, self.settings.height * self.settings.width), dtype=np.int32)
+        return rng.integers(DRAWS, size=(self.num_worlds, self.settings.cells), dtype=np.int32)
 
     @rule(seed=SEEDS)
     def reset(self, seed):
@@ -109,15 +103,15 @@ class Forms(RuleBasedStateMachine):
     def play(self, seed, turns):
         rng = np.random.default_rng(seed)
         for _ in range(turns):
-            actions = rng.integers(4, size=(self.settings.agents, self.count), dtype=np.int32)
+            actions = rng.integers(4, size=(self.settings.num_agents, self.num_worlds), dtype=np.int32)
             self.agree("advance", actions, self.draws(rng))
 
     @rule(seed=SEEDS, looks=st.booleans())
     def take_turns(self, seed, looks):
         rng = np.random.default_rng(seed)
-        actions = rng.integers(4, size=(self.settings.agents, self.count), dtype=np.int32)
+        actions = rng.integers(4, size=(self.settings.num_agents, self.num_worlds), dtype=np.int32)
         moved, rewards = compiled(self.settings)["move"](self.forms[-1].world, actions)
-        for agent in range(self.settings.agents):
+        for agent in range(self.settings.num_agents):
             if looks:
                 self.agree("observe_agent", agent)
             assert_equal([rewards[agent]], [self.agree("move_agent", agent, actions[agent])])
@@ -127,10 +121,10 @@ class Forms(RuleBasedStateMachine):
 
     @invariant()
     def states_agree(self):
-        wanted, *others = (form.get_state() for form in self.forms)
+        first, *others = (form.get_state() for form in self.forms)
         for other in others:
-            assert set(other) == set(wanted)
-            assert_equal([other[name] for name in wanted], wanted.values())
+            assert set(other) == set(first)
+            assert_equal([other[name] for name in first], first.values())
 
 
 def test_all_forms_agree():
