@@ -16,7 +16,7 @@ WORLDS = [  # num_agents, height, width, radius, spawn, turns, observation; num_
     ((5, 4, 6, 2, 0.3, 5, "onehot"), 3),
     ((3, 5, 3, 1, 0.6, 4, "rgb"), 1),
 ]
-FUNCTIONS = "reset", "observe", "observe_agent", "move", "move_agent", "end_turn", "advance"
+FUNCTIONS = "reset", "observe", "advance"
 
 
 @functools.cache
@@ -41,32 +41,12 @@ class Jax:
     def observe(self):
         return self.functions["observe"](self.world)
 
-    def observe_agent(self, agent):
-        return self.functions["observe_agent"](self.world, agent)
-
-    def move_agent(self, agent, actions):
-        self.world, rewards = self.functions["move_agent"](self.world, agent, actions)
-        return rewards
-
-    def end_turn(self, draws):
-        self.world, truncated = self.functions["end_turn"](self.world, draws)
-        return truncated
-
     def advance(self, actions, draws):
         self.world, *outcome = self.functions["advance"](self.world, actions, draws)
         return outcome
 
     def get_state(self):
         return self.world._asdict()
-
-
-class JaxInParts(Jax):
-    """Play a turn as moves, end of the turn and observation."""
-
-    def advance(self, actions, draws):
-        self.world, rewards = self.functions["move"](self.world, actions)
-        truncated = self.end_turn(draws)
-        return self.observe(), rewards, truncated
 
 
 def assert_equal(actual, expected):
@@ -81,7 +61,7 @@ class Forms(RuleBasedStateMachine):
         from rl_impls.treasurehunt.vector_env import ArrayWorlds, CellWorlds, Settings
 
         self.settings, self.num_worlds = Settings(*worlds[0]), worlds[1]
-        self.forms = [form(self.settings, self.num_worlds) for form in (CellWorlds, ArrayWorlds, Jax, JaxInParts)]
+        self.forms = [form(self.settings, self.num_worlds) for form in (CellWorlds, ArrayWorlds, Jax)]
         self.reset(seed)
 
     def agree(self, name, *inputs):
@@ -106,18 +86,19 @@ class Forms(RuleBasedStateMachine):
             actions = rng.integers(4, size=(self.settings.num_agents, self.num_worlds), dtype=np.int32)
             self.agree("advance", actions, self.draws(rng))
 
-    @rule(seed=SEEDS, looks=st.booleans())
-    def take_turns(self, seed, looks):
+    @rule(seed=SEEDS)
+    def move_one_by_one(self, seed):
+        """Move the agents one by one where a form can, and all at once in JAX."""
         rng = np.random.default_rng(seed)
         actions = rng.integers(4, size=(self.settings.num_agents, self.num_worlds), dtype=np.int32)
-        moved, rewards = compiled(self.settings)["move"](self.forms[-1].world, actions)
+        draws, (*numpy, jax) = self.draws(rng), self.forms
+        obs, rewards, truncated = jax.advance(actions, draws)
         for agent in range(self.settings.num_agents):
-            if looks:
-                self.agree("observe_agent", agent)
-            assert_equal([rewards[agent]], [self.agree("move_agent", agent, actions[agent])])
-            self.states_agree()
-        assert_equal(moved, self.forms[-1].world)
-        self.agree("end_turn", self.draws(rng))
+            assert_equal(*([worlds.observe_agent(agent)] for worlds in numpy))
+            for worlds in numpy:
+                assert_equal([worlds.move_agent(agent, actions[agent])], [rewards[agent]])
+        for worlds in numpy:
+            assert_equal([worlds.end_turn(draws), worlds.observe()], [truncated, obs])
 
     @invariant()
     def states_agree(self):
