@@ -107,19 +107,14 @@ class Program(Op):
     """
 
     def __init__(self, config, options, backend):
-        self.config, self.settings = config, Settings(**config["settings"])
-        num_agents, num_worlds, frame = (
-            self.settings.num_agents,
-            len(config["world_state"]["grid"]),
-            self.settings.frame,
-        )
-        self.compiler = backend.new_compiler()
+        settings, self.config, self.compiler = Settings(**config["settings"]), config, backend.new_compiler()
+        shape = settings.num_agents, len(config["world_state"]["grid"])
         self.learner = TrainStep(config, blank_batch(config["params"]), options, self.compiler)
-        self.memory = Memory(num_agents, num_worlds, config["capacity"], frame)
-        self.no_frames = np.zeros((num_agents, num_worlds, FRAMES - 1, frame), np.float32)
+        self.memory = Memory(*shape, config["capacity"], settings.frame)
+        self.no_frames = np.zeros((*shape, FRAMES - 1, settings.frame), np.float32)
         self.clock = Phases(*PHASES)
-        self.observe = jax.jit(functools.partial(jax_env.observe, self.settings))
-        self.run = jax.jit(self.make(self.settings, config, options), donate_argnums=0)
+        self.observe = jax.jit(functools.partial(jax_env.observe, settings))
+        self.run = jax.jit(self.make(settings, config, options), donate_argnums=0)
         self.reset()
 
     def reset(self):
