@@ -20,7 +20,7 @@ NETS = ("naive", "one_by_one", "full")
 NO_NETS: list[Pattern] = [  # the backend lacks the form, or one_by_one has a single agent
     dict(form="naive", backend=("torch-compile", *JAX)),
     dict(form="one_by_one", backend=REST),
-    dict(form="one_by_one", agents=1),
+    dict(form="one_by_one", num_agents=1),
 ]
 NO_REFERENCE: Pattern = dict(form=("naive", "one_by_one"), backend="numpy")
 
@@ -30,36 +30,38 @@ NO_LOOPS: list[Pattern] = [
     dict(form="compiled", backend=("torch", "torch-compile", "torch-cuda")),
 ]
 SHOWN_LOOPS: list[Pattern] = [
-    dict(agents=5, worlds=1, form=("naive", "one_by_one", "interleaved")),
-    dict(agents=5, form=("full", "compiled"), worlds=16, backend=("torch", *JAX)),
-    dict(agents=5, form=("full", "compiled"), worlds=1),
+    dict(num_agents=5, num_worlds=1, form=("naive", "one_by_one", "interleaved")),
+    dict(num_agents=5, form=("full", "compiled"), num_worlds=16, backend=("torch", *JAX)),
+    dict(num_agents=5, form=("full", "compiled"), num_worlds=1),
 ]
 
 
 @grid(
-    form=("naive", "full"), backend=WORLD, agents=AGENTS, worlds=WORLDS, exclude=[dict(form="naive", backend=JAX)],
-    gate=[dict(form="full", backend="numpy", agents=5, worlds=1)], bench=[dict(agents=5)],  # cost grows with agents
+    form=("naive", "full"), backend=WORLD, num_agents=AGENTS, num_worlds=WORLDS,
+    exclude=[dict(form="naive", backend=JAX)],
+    gate=[dict(form="full", backend="numpy", num_agents=5, num_worlds=1)],
+    bench=[dict(num_agents=5)],  # cost grows with agents
 )  # fmt: skip
-def test_observe(bench, seed, form, backend, agents, worlds):
-    op = build(treasurehunt.observe(seed, agents, worlds), form, backend)
+def test_observe(bench, seed, form, backend, num_agents, num_worlds):
+    op = build(treasurehunt.observe(seed, num_agents, num_worlds), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
 @grid(
-    form=("naive", "full"), backend=WORLD, agents=AGENTS, worlds=WORLDS, exclude=[dict(form="naive", backend=JAX)],
-    bench=[dict(agents=5)],
+    form=("naive", "full"), backend=WORLD, num_agents=AGENTS, num_worlds=WORLDS,
+    exclude=[dict(form="naive", backend=JAX)], bench=[dict(num_agents=5)],
 )  # fmt: skip
-def test_stack(bench, seed, form, backend, agents, worlds):
-    op = build(treasurehunt.stack(seed, agents, worlds), form, backend)
+def test_stack(bench, seed, form, backend, num_agents, num_worlds):
+    op = build(treasurehunt.stack(seed, num_agents, num_worlds), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
 @grid(
-    form=("naive", "full"), backend=WORLD, agents=AGENTS, exclude=[dict(form="naive", backend=JAX)],
-    gate=[dict(form="full", backend="numpy", agents=5)], bench=[dict(agents=5)],
+    form=("naive", "full"), backend=WORLD, num_agents=AGENTS, exclude=[dict(form="naive", backend=JAX)],
+    gate=[dict(form="full", backend="numpy", num_agents=5)], bench=[dict(num_agents=5)],
 )  # fmt: skip
-def test_sample(bench, seed, form, backend, agents):
-    op = build(treasurehunt.sample(seed, agents), form, backend)
+def test_sample(bench, seed, form, backend, num_agents):
+    op = build(treasurehunt.sample(seed, num_agents), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
@@ -70,31 +72,32 @@ def test_quantile_huber(bench, seed, form, backend, batch_size):
 
 
 @grid(
-    form=NETS, backend=("numpy", *LEARNING), agents=AGENTS, batch_size=(64,), exclude=[*NO_NETS, NO_REFERENCE],
-    bench=[dict(agents=5)],  # test_train_step covers a single agent
+    form=NETS, backend=("numpy", *LEARNING), num_agents=AGENTS, batch_size=(64,), exclude=[*NO_NETS, NO_REFERENCE],
+    bench=[dict(num_agents=5)],  # test_train_step covers a single agent
 )  # fmt: skip
-def test_forward(bench, seed, form, backend, agents, batch_size):
-    op = build(treasurehunt.forward(seed, agents, batch_size), form, backend)
+def test_forward(bench, seed, form, backend, num_agents, batch_size):
+    op = build(treasurehunt.forward(seed, num_agents, batch_size), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
 @grid(
-    form=NETS, backend=("numpy", *LEARNING), agents=AGENTS, worlds=WORLDS, exclude=[*NO_NETS, NO_REFERENCE],
-    gate=[dict(form="full", backend=("torch", "jax"), agents=5, worlds=1)],
-    bench=[dict(agents=5)],
+    form=NETS, backend=("numpy", *LEARNING), num_agents=AGENTS, num_worlds=WORLDS, exclude=[*NO_NETS, NO_REFERENCE],
+    gate=[dict(form="full", backend=("torch", "jax"), num_agents=5, num_worlds=1)],
+    bench=[dict(num_agents=5)],
 )  # fmt: skip
-def test_act(bench, seed, form, backend, agents, worlds):
-    op = build(treasurehunt.act(seed, agents, worlds), form, backend)
+def test_act(bench, seed, form, backend, num_agents, num_worlds):
+    op = build(treasurehunt.act(seed, num_agents, num_worlds), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
 @grid(
-    form=(*NETS, "bfloat16"), backend=LEARNING, agents=AGENTS, exclude=[*NO_NETS, dict(form="bfloat16", backend=REST)],
-    gate=[dict(form="full", backend=("torch", "jax"), agents=5)],
-    bench=[dict(agents=5), dict(form="full", agents=1, backend=ONE_AGENT)],
+    form=(*NETS, "bfloat16"), backend=LEARNING, num_agents=AGENTS,
+    exclude=[*NO_NETS, dict(form="bfloat16", backend=REST)],
+    gate=[dict(form="full", backend=("torch", "jax"), num_agents=5)],
+    bench=[dict(num_agents=5), dict(form="full", num_agents=1, backend=ONE_AGENT)],
 )  # fmt: skip
-def test_train_step(bench, seed, form, backend, agents):
-    op = build(treasurehunt.train_step(seed, agents), form, backend)
+def test_train_step(bench, seed, form, backend, num_agents):
+    op = build(treasurehunt.train_step(seed, num_agents), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
@@ -111,45 +114,45 @@ def test_draw(bench, seed, form, backend):
 
 
 @grid(
-    form=("full",), backend=("torch", "torch-compile", "jax"), agents=(5,), batch_size=(64,),
+    form=("full",), backend=("torch", "torch-compile", "jax"), num_agents=(5,), batch_size=(64,),
     bench=[dict(backend=("torch", "jax"))],
 )  # fmt: skip
-def test_first_call(bench, seed, form, backend, agents, batch_size):
-    op = build(treasurehunt.first_call(seed, agents, batch_size), form, backend)
+def test_first_call(bench, seed, form, backend, num_agents, batch_size):
+    op = build(treasurehunt.first_call(seed, num_agents, batch_size), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
 @grid(
-    form=LOOPS, backend=LEARNING, agents=AGENTS, worlds=WORLDS, exclude=NO_LOOPS,
+    form=LOOPS, backend=LEARNING, num_agents=AGENTS, num_worlds=WORLDS, exclude=NO_LOOPS,
     gate=[
-        dict(form="full", backend="torch", agents=5, worlds=1),
-        dict(form="compiled", backend="jax", agents=5, worlds=1),
+        dict(form="full", backend="torch", num_agents=5, num_worlds=1),
+        dict(form="compiled", backend="jax", num_agents=5, num_worlds=1),
     ],
     bench=SHOWN_LOOPS,
 )  # fmt: skip
-def test_turn(bench, seed, form, backend, agents, worlds):
-    op = build(treasurehunt.turn(seed, agents, worlds), form, backend)
+def test_turn(bench, seed, form, backend, num_agents, num_worlds):
+    op = build(treasurehunt.turn(seed, num_agents, num_worlds), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
 @pytest.mark.rlgauge(cores="all")
 @grid(
-    form=(*LOOPS, "processes"), backend=LEARNING, agents=AGENTS, worlds=WORLDS,
+    form=(*LOOPS, "processes"), backend=LEARNING, num_agents=AGENTS, num_worlds=WORLDS,
     exclude=[*NO_LOOPS, dict(form="processes", backend=REST)],
     # not torch: its epoch consists of turns and an update, which are gated themselves
-    gate=[dict(form="compiled", backend="jax", agents=5, worlds=1)],
-    bench=[dict(agents=5, worlds=1)],  # test_turn covers several worlds
+    gate=[dict(form="compiled", backend="jax", num_agents=5, num_worlds=1)],
+    bench=[dict(num_agents=5, num_worlds=1)],  # test_turn covers several worlds
 )  # fmt: skip
-def test_epoch(bench, seed, form, backend, agents, worlds):
-    op = build(treasurehunt.epoch(seed, agents, worlds), form, backend)
+def test_epoch(bench, seed, form, backend, num_agents, num_worlds):
+    op = build(treasurehunt.epoch(seed, num_agents, num_worlds), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
 @pytest.mark.rlgauge(cores="all")
 @grid(
-    form=("full", "processes"), backend=("torch", "jax"), agents=(2,),
+    form=("full", "processes"), backend=("torch", "jax"), num_agents=(2,),
     exclude=[dict(form="full", backend="torch"), dict(form="processes", backend="jax")],
 )  # fmt: skip
-def test_epoch_of_few(bench, seed, form, backend, agents):
-    op = build(treasurehunt.epoch(seed, agents, 1), form, backend)
+def test_epoch_of_few(bench, seed, form, backend, num_agents):
+    op = build(treasurehunt.epoch(seed, num_agents, 1), form, backend)
     bench(op.call, *op.args, **op.keywords)

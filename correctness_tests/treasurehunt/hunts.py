@@ -9,95 +9,99 @@ import numpy as np
 from correctness_tests.reference import in_float64
 from rl_impls import backends
 from rl_impls.treasurehunt import _numpy
-from rl_impls.treasurehunt.agent import Config, init_params
-from rl_impls.treasurehunt.memory import FRAMES, Memory
-from rl_impls.treasurehunt.spec import ACTIONS, DRAWS, Settings, settings_of
-from rl_impls.treasurehunt.team import QUANTILES, blank_batch
-from rl_impls.treasurehunt.vector_env import CellWorlds
+from rl_impls.treasurehunt.memory import FRAMES, Memory, gather
+from rl_impls.treasurehunt.team import blank_batch
+from rl_impls.treasurehunt.vector_env import ACTIONS, DRAWS, CellWorlds, Settings
 
-SMALL = {"agents": 2, "height": 6, "width": 6, "turns": 6, "spawn": 0.1}
+SMALL = {"num_agents": 2, "height": 6, "width": 6, "turns": 6, "spawn": 0.1}
 BATCH = 10
 GREEDY = 1e-4  # an action that is worth less than the best by no more than this counts as greedy
 
 
-def build(op, backend, spec, example, form="full", **options):
+def build(op, backend, config, example, form="full", **options):
     """Build one op; it takes and returns NumPy arrays."""
     options = replace(backends.forms("treasurehunt")[form], **options)
-    return backends.get(backend).build("treasurehunt", op, spec, example, options)
+    return backends.get(backend).build("treasurehunt", op, config, example, options)
 
 
-def draws(rng, settings, *shape):
-    return rng.integers(DRAWS, size=(*shape, settings.height * settings.width), dtype=np.int32)
+def settings_of(config):
+    return Settings(**config["settings"])
+
+
+def draw_cells(rng, settings, *shape):
+    return rng.integers(DRAWS, size=(*shape, settings.cells), dtype=np.int32)
 
 
 def random_actions(rng, *shape):
     return rng.integers(ACTIONS, size=shape, dtype=np.int32)
 
 
-def remembered(rng, settings, worlds, capacity, gamma):
+def play_randomly(rng, settings, num_worlds, capacity):
     """Play two and a half random episodes.  -> a memory of the two whole ones, which a third will overflow; worlds"""
-    memory = Memory(settings.agents, worlds, capacity, settings.frame, gamma)
-    world = CellWorlds(settings, worlds)
+    memory = Memory(settings.num_agents, num_worlds, capacity, settings.frame)
+    worlds = CellWorlds(settings, num_worlds)
     for turns in (settings.turns, settings.turns, settings.turns // 2):
-        obs = world.reset(draws(rng, settings, worlds))
+        obs = worlds.reset(draw_cells(rng, settings, num_worlds))
         for _ in range(turns):
-            seen, actions = obs, random_actions(rng, settings.agents, worlds)
-            obs, rewards, truncated = world.advance(actions, draws(rng, settings, worlds))
+            last_obs, actions = obs, random_actions(rng, settings.num_agents, num_worlds)
+            obs, rewards, truncated = worlds.advance(actions, draw_cells(rng, settings, num_worlds))
             if turns == settings.turns:
-                memory.push(seen, actions, rewards)
+                memory.push(last_obs, actions, rewards)
         if truncated:
             memory.finish(obs)
-    return memory, world.get_state()
+    return memory, worlds.get_state()
 
 
-def start(rng, worlds=1, hidden=16, **settings):
-    """Return the spec of a small loop."""
+def loop_config(rng, num_worlds=1, hidden=16, **settings):
+    """Return the configuration of a small loop."""
     settings = Settings(**SMALL | settings)
-    capacity = worlds * (3 * (settings.turns + 1) - 1)
-    config = Config(settings=settings, worlds=worlds, hidden=hidden, batch=BATCH, capacity=capacity)
-    nets = [init_params(rng, config) for _ in range(2)]
+    nets = [_numpy.init_params(rng, settings.num_agents, FRAMES * settings.frame, hidden) for _ in range(2)]
     for net in nets:  # so that the best action depends on what is seen
         net["w_state"] *= 3
         net["w_hidden"] *= 3
         net["w_heads"] -= net["w_heads"].mean(axis=1, keepdims=True)
         net["b_heads"] *= 0
-    memory, state = remembered(rng, settings, worlds, config.capacity, config.gamma)
-    return {name: getattr(config, name) for name in ("learning_rate", "gamma", "gradient_norm", "capacity")} | {
-        "params": nets[0], "target": nets[1], "soft_update": 0.1, "settings": asdict(settings),
-        "world_state": state, "stored": memory.arrays(),
+    capacity = num_worlds * (3 * (settings.turns + 1) - 1)
+    memory, state = play_randomly(rng, settings, num_worlds, capacity)
+    return {
+        "params": nets[0], "target": nets[1], "learning_rate": 2.5e-4, "gamma": 0.99, "max_grad_norm": 1.0,
+        "soft_update": 0.1, "settings": asdict(settings), "capacity": capacity, "stored": memory.arrays(),
+        "world_state": state,
     }  # fmt: skip
 
 
-def drawn_turns(rng, settings, worlds, explore=0.3):
+def draw_turns(rng, settings, num_worlds, epsilon=0.3):
     """Return the arguments of the op ``turn`` for one episode."""
-    shape = settings.turns, settings.agents, worlds
-    taus, exploring = rng.random((*shape, QUANTILES), np.float32), rng.random(shape) < explore
-    return draws(rng, settings, settings.turns, worlds), taus, exploring, random_actions(rng, *shape)
+    shape = settings.turns, settings.num_agents, num_worlds
+    taus, explore = rng.random((*shape, _numpy.QUANTILES), np.float32), rng.random(shape) < epsilon
+    return draw_cells(rng, settings, settings.turns, num_worlds), taus, explore, random_actions(rng, *shape)
 
 
-def drawn_epochs(rng, spec, worlds, epochs, explore=0.3):
+def draw_epochs(rng, config, num_worlds, epochs, epsilon=0.3):
     """Return the arguments of the op ``epoch``, for some epochs in succession."""
-    settings = settings_of(spec)
-    memory = Memory(settings.agents, worlds, spec["capacity"], settings.frame)
-    memory.restore(spec["stored"])
-    blank = np.zeros((settings.agents, worlds, settings.frame), np.float32)
+    settings = settings_of(config)
+    memory = Memory(settings.num_agents, num_worlds, config["capacity"], settings.frame)
+    memory.restore(config["stored"])
+    blank = np.zeros((settings.num_agents, num_worlds, settings.frame), np.float32)
     args = []
     for _ in range(epochs):
         for _ in range(settings.turns):
             memory.push(blank, blank[..., 0].astype(np.int32), blank[..., 0])
         memory.finish(blank)
-        taus = rng.random((settings.agents, 3, BATCH, QUANTILES), np.float32)
-        noise = rng.standard_normal((settings.agents, 2, _numpy.noise_size(spec["params"])), np.float32)
-        turns = drawn_turns(rng, settings, worlds, explore)
-        args.append((draws(rng, settings, worlds), *turns, memory.draw(rng, BATCH), taus, noise))
+        taus = rng.random((settings.num_agents, 3, BATCH, _numpy.QUANTILES), np.float32)
+        noise = rng.standard_normal((settings.num_agents, 2, _numpy.noise_size(config["params"])), np.float32)
+        turns = draw_turns(rng, settings, num_worlds, epsilon)
+        reset_draws = draw_cells(rng, settings, num_worlds)
+        rows = np.stack([rng.choice(memory.starts(), BATCH, replace=False) for _ in range(settings.num_agents)])
+        args.append((reset_draws, *turns, rows, taus, noise))
     return args
 
 
-def hunt(seed=0, worlds=1, epochs=2, explore=0.3, **changes):
-    """Return the spec of a small loop, and the arguments of some epochs."""
+def hunt(seed=0, num_worlds=1, epochs=2, epsilon=0.3, **changes):
+    """Return the configuration of a small loop, and the arguments of some epochs."""
     rng = np.random.default_rng(seed)
-    spec = start(rng, worlds, **changes)
-    return spec, drawn_epochs(rng, spec, worlds, epochs, explore)
+    config = loop_config(rng, num_worlds, **changes)
+    return config, draw_epochs(rng, config, num_worlds, epochs, epsilon)
 
 
 def stacked(frames):
@@ -110,15 +114,13 @@ def stacked(frames):
 class PlainHunt:
     """Plays given actions, values every action it could have played, and learns, all in float64."""
 
-    def __init__(self, spec, worlds, order="together"):
-        self.settings, self.order = settings_of(spec), order
-        self.world, self.seen = CellWorlds(self.settings, worlds), []
-        self.world.set_state(spec["world_state"])
-        agents, frame = self.settings.agents, self.settings.frame
-        self.memory = Memory(agents, worlds, spec["capacity"], frame, spec["gamma"])
-        self.memory.restore(spec["stored"])
-        exact = in_float64(spec)
-        self.update = build("train_step", "torch", exact, blank_batch(spec["params"], 1), "naive")
+    def __init__(self, config, num_worlds, order="together"):
+        self.settings, self.gamma, self.order = settings_of(config), config["gamma"], order
+        self.worlds, self.frames = CellWorlds(self.settings, num_worlds), []
+        self.worlds.set_state(config["world_state"])
+        self.memory = Memory(self.settings.num_agents, num_worlds, config["capacity"], self.settings.frame)
+        self.memory.restore(config["stored"])
+        self.update = build("train_step", "torch", in_float64(config), blank_batch(config["params"]), "naive")
 
     @property
     def params(self):
@@ -131,15 +133,15 @@ class PlainHunt:
 
     def turn(self, actions, draws, taus):
         """Play a turn.  -> rewards f32[N, K], values of each action f64[N, K, A]"""
-        obs, rewards = self.world.observe(), []
-        for n in range(self.settings.agents):
+        obs, rewards = self.worlds.observe(), []
+        for n in range(self.settings.num_agents):
             if self.order == "interleaved":
-                obs[n] = self.world.observe_agent(n)
-            rewards.append(self.world.move_agent(n, actions[n]))
-        self.world.end_turn(draws)
-        self.seen.append(obs)
+                obs[n] = self.worlds.observe_agent(n)
+            rewards.append(self.worlds.move_agent(n, actions[n]))
+        self.worlds.end_turn(draws)
+        self.frames.append(obs)
         self.memory.push(obs, actions, np.array(rewards))
-        values = _numpy.quantiles(self.params, stacked(self.seen), taus.astype(np.float64)).mean(axis=-2)
+        values = _numpy.quantiles(self.params, stacked(self.frames), taus.astype(np.float64)).mean(axis=-2)
         return np.array(rewards), values
 
     def turns(self, actions, draws, taus, explore, random_actions):
@@ -149,17 +151,17 @@ class PlainHunt:
 
     def epoch(self, actions, reset_draws, draws, taus, explore, random_actions, rows, train_taus, noise):
         """Play and learn.  -> the same, and losses f64[N]"""
-        self.world.reset(reset_draws)
-        self.seen = []
+        self.worlds.reset(reset_draws)
+        self.frames = []
         played = self.turns(actions, draws, taus, explore, random_actions)
-        self.memory.finish(self.world.observe())
-        batch = in_float64((*self.memory.columns(rows), train_taus, noise))
+        self.memory.finish(self.worlds.observe())
+        batch = in_float64((*gather(self.memory.fields, rows, self.gamma), train_taus, noise))
         losses = _numpy.loss(*self.nets(), *batch)
-        trained = self.update(*map(backends.get("torch").to_device, batch)).numpy()
-        np.testing.assert_allclose(trained, losses, rtol=1e-10)
+        updated = self.update(*map(backends.get("torch").to_device, batch)).numpy()
+        np.testing.assert_allclose(updated, losses, rtol=1e-10)
         return *played, losses
 
 
-def lacking(actions, values):
+def shortfall(actions, values):
     """Return how much less than the best of ``values`` f[..., A] each action is worth, f[...]."""
     return values.max(axis=-1) - np.take_along_axis(values, actions[..., None], axis=-1)[..., 0]

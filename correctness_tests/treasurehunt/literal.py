@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from rl_impls.treasurehunt.spec import ACTIONS
+from rl_impls.treasurehunt.vector_env import ACTIONS
 
 
 def literal_quantiles(params, states, taus, noise):

@@ -11,19 +11,19 @@ from correctness_tests.reference import in_float64
 from correctness_tests.snake.problem import assert_state_equal
 from rl_impls import backends
 from rl_impls.backends import tree_map
-from rl_impls.treasurehunt._numpy import COSINES, NOISY, noise_size
+from rl_impls.treasurehunt._numpy import NOISY, layer_sizes, noise_size
 from rl_impls.treasurehunt.options import Options
-from rl_impls.treasurehunt.spec import ACTIONS, VALUES
+from rl_impls.treasurehunt.vector_env import ACTIONS, VALUES
 
 AGENTS, BATCH, SIZE, HIDDEN, QUANTILES = 3, 6, 10, 8, 5
 LEARNERS = [(backend, form) for backend in ("torch", "jax") for form in ("naive", "one_by_one", "full")]
 
 
-def build(op, backend, spec, example, form="full", **options):
+def build(op, backend, config, example, form="full", **options):
     """Build one op."""
     made = backends.get(backend)
     options = replace(backends.forms("treasurehunt")[form], **options)
-    return made.build("treasurehunt", op, spec, tuple(map(made.to_device, example)), options)
+    return made.build("treasurehunt", op, config, tuple(map(made.to_device, example)), options)
 
 
 def called(op, backend, *args):
@@ -32,80 +32,74 @@ def called(op, backend, *args):
     return made.to_host(op(*map(made.to_device, args)))
 
 
-def trainer(backend, everything, batch, form="full", **options):
+def trainer(backend, config, batch, form="full", **options):
     """Return a ``train_step`` and a function that updates it on a batch of NumPy arrays and returns the losses."""
-    step = build("train_step", backend, everything, batch, form, **options)
+    step = build("train_step", backend, config, batch, form, **options)
     return step, lambda batch: called(step, backend, *batch)
 
 
-def exact_trainer(everything, batch):
+def exact_trainer(config, batch):
     """Return the same for naive torch in float64."""
-    step, update = trainer("torch", in_float64(everything), in_float64(batch), "naive")
+    step, update = trainer("torch", in_float64(config), in_float64(batch), "naive")
     return step, lambda batch: update(in_float64(batch))
 
 
-def nets(rng, agents=AGENTS, size=SIZE, hidden=HIDDEN):
+def nets(rng, num_agents=AGENTS, size=SIZE, hidden=HIDDEN):
     """Return weights of small nets whose noise has a sigma of its own everywhere."""
-    layers = {
-        "state": (size, hidden),
-        "cos": (COSINES, hidden),
-        "hidden": (hidden,) * 2,
-        "heads": (hidden, 1 + ACTIONS),
-    }
     params = {}
-    for layer, (rows, columns) in layers.items():
+    for layer, (rows, columns) in layer_sizes(size, hidden).items():
         edge = rows**-0.5
-        params[f"w_{layer}"] = rng.uniform(-edge, edge, (agents, rows, columns))
-        params[f"b_{layer}"] = rng.uniform(-edge, edge, (agents, columns))
+        params[f"w_{layer}"] = rng.uniform(-edge, edge, (num_agents, rows, columns))
+        params[f"b_{layer}"] = rng.uniform(-edge, edge, (num_agents, columns))
         if layer in NOISY:
-            params[f"sw_{layer}"] = rng.uniform(0.3 * edge, 0.7 * edge, (agents, rows, columns))
-            params[f"sb_{layer}"] = rng.uniform(0.3 * edge, 0.7 * edge, (agents, columns))
+            params[f"sw_{layer}"] = rng.uniform(0.3 * edge, 0.7 * edge, (num_agents, rows, columns))
+            params[f"sb_{layer}"] = rng.uniform(0.3 * edge, 0.7 * edge, (num_agents, columns))
     return {name: value.astype(np.float32) for name, value in params.items()}
 
 
-def learner(rng, agents=AGENTS, size=SIZE, hidden=HIDDEN):
-    """Return a spec of ``train_step``, whose rates show in each step and whose norm some gradients exceed."""
+def learner(rng, num_agents=AGENTS, size=SIZE, hidden=HIDDEN):
+    """Return a configuration of ``train_step``, whose rates show in each step and whose norm some gradients exceed."""
     return {
-        "params": nets(rng, agents, size, hidden), "target": nets(rng, agents, size, hidden),
-        "learning_rate": 1e-3, "gradient_norm": 1.5, "soft_update": 0.1, "gamma": 0.99,
+        "params": nets(rng, num_agents, size, hidden), "target": nets(rng, num_agents, size, hidden),
+        "learning_rate": 1e-3, "max_grad_norm": 1.5, "soft_update": 0.1,
     }  # fmt: skip
 
 
 def transitions(rng, params, batch=BATCH, quantiles=QUANTILES):
     """Return a batch of every agent, with ended episodes and TD errors on both sides of 1."""
-    agents, size, _ = params["w_state"].shape
-    states, next_states = rng.normal(size=(2, agents, batch, size)).astype(np.float32)
-    actions = rng.integers(ACTIONS, size=(agents, batch)).astype(np.int32)
-    returns = rng.choice(VALUES, (agents, batch)) / 4
-    discounts = rng.choice(np.array([0, 0.97, 0.98, 0.99], np.float32), (agents, batch))
-    taus = rng.random((agents, 3, batch, quantiles), np.float32)
-    noise = rng.standard_normal((agents, 2, noise_size(params)), np.float32)
+    num_agents, size, _ = params["w_state"].shape
+    states, next_states = rng.normal(size=(2, num_agents, batch, size)).astype(np.float32)
+    actions = rng.integers(ACTIONS, size=(num_agents, batch)).astype(np.int32)
+    returns = rng.choice(VALUES, (num_agents, batch)) / 4
+    discounts = rng.choice(np.array([0, 0.97, 0.98, 0.99], np.float32), (num_agents, batch))
+    taus = rng.random((num_agents, 3, batch, quantiles), np.float32)
+    noise = rng.standard_normal((num_agents, 2, noise_size(params)), np.float32)
     return states, actions, returns, next_states, discounts, taus, noise
 
 
-def problem(seed, batches=1, agents=AGENTS):
-    """Return a spec of ``train_step`` and some batches."""
+def problem(seed, batches=1, num_agents=AGENTS):
+    """Return a configuration of ``train_step`` and some batches."""
     rng = np.random.default_rng(seed)
-    everything = learner(rng, agents)
-    return everything, [transitions(rng, everything["params"]) for _ in range(batches)]
+    config = learner(rng, num_agents)
+    return config, [transitions(rng, config["params"]) for _ in range(batches)]
 
 
-def acting(rng, params, worlds=32, quantiles=QUANTILES):
+def acting(rng, params, num_worlds=32, quantiles=QUANTILES):
     """Return the arguments of ``act``; a third of the agents explore."""
-    agents, size, _ = params["w_state"].shape
-    states = rng.normal(size=(agents, worlds, size)).astype(np.float32)
-    explore = rng.random((agents, worlds)) < 0.3
+    num_agents, size, _ = params["w_state"].shape
+    states = rng.normal(size=(num_agents, num_worlds, size)).astype(np.float32)
+    explore = rng.random((num_agents, num_worlds)) < 0.3
     return (
-        states, rng.random((agents, worlds, quantiles), np.float32), explore,
+        states, rng.random((num_agents, num_worlds, quantiles), np.float32), explore,
         rng.integers(ACTIONS, size=explore.shape).astype(np.int32),
     )  # fmt: skip
 
 
-def state_of(everything):
+def state_of(config):
     """Return the state of a learner before its first update."""
     state = {"step": np.array(0, np.int32)}
-    for name, value in everything["params"].items():
-        state |= {f"online.{name}": value, f"target.{name}": everything["target"][name]}
+    for name, value in config["params"].items():
+        state |= {f"online.{name}": value, f"target.{name}": config["target"][name]}
         state |= {f"{part}.{name}": np.zeros_like(value) for part in ("first", "second")}
     return state
 
@@ -116,9 +110,9 @@ OF_JAX = "nets", "cosines", "precision"
 @functools.cache
 def shared(backend, options):
     """Return one compiled learner for all tests, which set its state."""
-    everything, [batch] = problem(0)
-    step, update = trainer(backend, everything, batch, **asdict(options))
-    assert_state_equal(step.state(), state_of(everything))
+    config, [batch] = problem(0)
+    step, update = trainer(backend, config, batch, **asdict(options))
+    assert_state_equal(step.state(), state_of(config))
     return step, update
 
 
@@ -131,9 +125,9 @@ def trained_from(backend, options, state):
     return step, update
 
 
-def trained(backend, options, everything, batches):
+def trained(backend, options, config, batches):
     """Train from the start: return the losses and the state."""
-    step, update = trained_from(backend, options, state_of(everything))
+    step, update = trained_from(backend, options, state_of(config))
     return np.array([update(batch) for batch in batches]), step.state()
 
 

@@ -8,7 +8,6 @@ import pytest
 from correctness_tests.treasurehunt.hunts import build, hunt
 from rl_impls import backends
 from rl_impls.treasurehunt import _numpy
-from rl_impls.treasurehunt.team import QUANTILES
 
 COMPILED, HIT = "/jax/core/compile/backend_compile_duration", "/jax/compilation_cache/cache_hits"
 
@@ -19,36 +18,36 @@ def events(tmp_path):
     import jax
     from jax.experimental.compilation_cache import compilation_cache
 
-    wanted = {
+    options = {
         "jax_enable_compilation_cache": True,
         "jax_compilation_cache_dir": str(tmp_path),
         "jax_persistent_cache_min_compile_time_secs": 0.0,
         "jax_persistent_cache_min_entry_size_bytes": 0,
     }
-    kept, seen = {name: getattr(jax.config, name) for name in wanted}, []
+    before, events = {name: getattr(jax.config, name) for name in options}, []
 
     def note(event, *_, **__):
-        seen.append(event)
+        events.append(event)
 
     def configure(values):
         for name, value in values.items():
             jax.config.update(name, value)
         compilation_cache.reset_cache()
 
-    configure(wanted)
+    configure(options)
     jax.monitoring.register_event_listener(note)
     jax.monitoring.register_event_duration_secs_listener(note)
-    yield seen
+    yield events
     jax.monitoring.unregister_event_listener(note)
     jax.monitoring.unregister_event_duration_listener(note)
-    configure(kept)
+    configure(before)
 
 
 def problem():
-    rng, (spec, _) = np.random.default_rng(0), hunt(0, epochs=0)
+    rng, (config, _) = np.random.default_rng(0), hunt(0, epochs=0)
     states = rng.standard_normal((2, 3, 750), np.float32)
-    noise = rng.standard_normal((2, _numpy.noise_size(spec["params"])), np.float32)
-    return spec, (states, rng.random((2, 3, QUANTILES), np.float32), noise)
+    noise = rng.standard_normal((2, _numpy.noise_size(config["params"])), np.float32)
+    return config, (states, rng.random((2, 3, _numpy.QUANTILES), np.float32), noise)
 
 
 def on_device(backend, arrays):
@@ -57,27 +56,27 @@ def on_device(backend, arrays):
 
 @pytest.mark.slow
 def test_every_call_compiles_though_the_cache_holds_the_program(events):
-    spec, arrays = problem()
+    config, arrays = problem()
     arrays = on_device("jax", arrays)
     for _ in range(2):
         events.clear()
-        build("forward", "jax", spec, arrays)(*arrays)
+        build("forward", "jax", config, arrays)(*arrays)
     assert HIT in events
-    call = build("first_call", "jax", spec, arrays)
+    call = build("first_call", "jax", config, arrays)
     for _ in range(3):
         events.clear()
         call(*arrays)
         assert COMPILED in events
         assert HIT not in events
-    build("forward", "jax", spec, arrays)(*arrays)
+    build("forward", "jax", config, arrays)(*arrays)
     assert HIT in events
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_first_call_returns_what_forward_returns(backend):
-    spec, arrays = problem()
+    config, arrays = problem()
     arrays = on_device(backend, arrays)
-    wanted = build("forward", backend, spec, arrays)(*arrays)
-    got = build("first_call", backend, spec, arrays)(*arrays)
+    forward = build("forward", backend, config, arrays)(*arrays)
+    first_call = build("first_call", backend, config, arrays)(*arrays)
     to_host = backends.get(backend).to_host
-    np.testing.assert_array_equal(to_host(got), to_host(wanted))
+    np.testing.assert_array_equal(to_host(first_call), to_host(forward))

@@ -25,7 +25,7 @@ def learned(form, backend):
     for seed in SEEDS:
         agents = TreasurehuntAgents(backend, form, seed=seed)
         late.append(agents.run(EPOCHS)[-LAST:].mean())
-        random.append(agents.play(EPISODES, seed, explore=1.0).mean())
+        random.append(agents.play(EPISODES, seed, epsilon=1.0).mean())
     return np.array(late), np.array(random)
 
 

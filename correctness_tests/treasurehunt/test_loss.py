@@ -22,16 +22,16 @@ from rl_impls.treasurehunt import _numpy
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.mark.parametrize(("batch", "count", "targets"), [(6, 5, 5), (4, 3, 7)])
+@pytest.mark.parametrize(("batch_size", "num_online", "num_targets"), [(6, 5, 5), (4, 3, 7)])
 @given(seed=SEEDS)
 @settings(max_examples=10)
-def test_quantile_huber_loss_equals_a_double_loop(batch, count, targets, seed):
+def test_quantile_huber_loss_equals_a_double_loop(batch_size, num_online, num_targets, seed):
     rng = np.random.default_rng(seed)
     # eighths: some errors are exactly 0, 1 or -1
-    online, wanted = (rng.integers(-12, 13, (batch, n)) / 8 for n in (count, targets))
-    taus = rng.random((batch, count))
-    got = _numpy.quantile_huber_loss(online, wanted, taus)
-    assert got == pytest.approx(literal_huber_loss(online, wanted, taus), rel=1e-12)
+    online, targets = (rng.integers(-12, 13, (batch_size, n)) / 8 for n in (num_online, num_targets))
+    taus = rng.random((batch_size, num_online))
+    loss = _numpy.quantile_huber_loss(online, targets, taus)
+    assert loss == pytest.approx(literal_huber_loss(online, targets, taus), rel=1e-12)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "torch", "jax"])
@@ -47,29 +47,29 @@ def test_error_above_a_quantile_counts_by_tau_and_below_by_the_rest(backend, tar
 @given(seed=SEEDS)
 @settings(max_examples=3)
 def test_loss_of_the_reference_equals_plain_loops(seed):
-    everything, [batch] = in_float64(problem(seed, agents=2))
-    args = everything["params"], everything["target"], *batch
-    wanted = [literal_loss(*agent(args, n)) for n in range(2)]
-    np.testing.assert_allclose(_numpy.loss(*args), wanted, rtol=1e-12)
-    np.testing.assert_allclose([_numpy.loss(*agent(args, n)) for n in range(2)], wanted, rtol=1e-12)
+    config, [batch] = in_float64(problem(seed, num_agents=2))
+    args = config["params"], config["target"], *batch
+    expected = [literal_loss(*agent(args, n)) for n in range(2)]
+    np.testing.assert_allclose(_numpy.loss(*args), expected, rtol=1e-12)
+    np.testing.assert_allclose([_numpy.loss(*agent(args, n)) for n in range(2)], expected, rtol=1e-12)
 
 
 @given(seed=SEEDS)
 @settings(max_examples=10)
 def test_loss_of_torch_equals_the_reference(seed):
-    everything, [batch] = in_float64(problem(seed))
-    args = everything["params"], everything["target"], *batch
-    wanted = _numpy.loss(*args)
-    np.testing.assert_allclose(torch_gradient(*args[:2], batch)[0], wanted, rtol=1e-12)
+    config, [batch] = in_float64(problem(seed))
+    args = config["params"], config["target"], *batch
+    expected = _numpy.loss(*args)
+    np.testing.assert_allclose(torch_gradient(*args[:2], batch)[0], expected, rtol=1e-12)
     for n in range(AGENTS):
         params, target, *own = agent(args, n)
-        np.testing.assert_allclose(torch_gradient(params, target, own)[0], wanted[n], rtol=1e-12)
+        np.testing.assert_allclose(torch_gradient(params, target, own)[0], expected[n], rtol=1e-12)
 
 
 def one_problem(seed):
     """Return weights, target weights and a batch of one agent in float64, with errors on both sides of the corner."""
-    everything, [batch] = in_float64(problem(seed, agents=1))
-    params, target, *batch = agent((everything["params"], everything["target"], *batch), 0)
+    config, [batch] = in_float64(problem(seed, num_agents=1))
+    params, target, *batch = agent((config["params"], config["target"], *batch), 0)
     online = _numpy.take_action(_numpy.quantiles(params, batch[0], batch[5][0], batch[6][0]), batch[1])
     delta = _numpy.targets_of(params, target, *batch[2:])[:, None] - online[:, :, None]
     assert np.bincount(np.digitize(delta.ravel(), [-1, 0, 1]), minlength=4).min() >= 3

@@ -15,39 +15,36 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def example_of(op):
     """Small nets of three agents, and the arguments of an op on them, [N, ...]."""
-    everything, [batch] = problem(0)
+    config, [batch] = problem(0)
     states, *_, taus, noise = batch
-    drawn = acting(np.random.default_rng(1), everything["params"])
-    return everything, {"forward": (states, taus[:, 0], noise[:, 0]), "act": drawn, "train_step": batch}[op]
+    act = acting(np.random.default_rng(1), config["params"])
+    return config, {"forward": (states, taus[:, 0], noise[:, 0]), "act": act, "train_step": batch}[op]
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 @pytest.mark.parametrize("op", ["forward", "act", "train_step"])
 def test_nets_one_by_one_hold_an_array_of_each_agent_and_batched_nets_one_of_all(op, backend):
-    made, (everything, example) = backends.get(backend), example_of(op)
+    made, (config, example) = backends.get(backend), example_of(op)
     args = tuple(map(made.to_device, example))
-    one_by_one = build(op, backend, everything, example, "one_by_one")
-    wanted = made.to_host(one_by_one(*args))
+    one_by_one = build(op, backend, config, example, "one_by_one")
+    expected = made.to_host(one_by_one(*args))
     one_by_one.reset()
-    held = one_by_one.pack_args(*args)
-    for parts, whole in zip(held, args, strict=True):
+    packed = one_by_one.pack_args(*args)
+    for parts, whole in zip(packed, args, strict=True):
         assert isinstance(parts, tuple)
         assert len(parts) == AGENTS
         np.testing.assert_array_equal([made.to_host(part) for part in parts], made.to_host(whole))
-    np.testing.assert_array_equal(made.to_host(one_by_one(*held)), wanted)
-    batched = build(op, backend, everything, example, "full")
-    held = getattr(batched, "pack_args", lambda *args: args)(*args)
-    assert all(kept is whole for kept, whole in zip(held, args, strict=True))
+    np.testing.assert_array_equal(made.to_host(one_by_one(*packed)), expected)
+    batched = build(op, backend, config, example, "full")
+    packed = getattr(batched, "pack_args", lambda *args: args)(*args)
+    assert all(array is whole for array, whole in zip(packed, args, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("inference", "wanted"),
-    [("grad", (True, False)), ("no_grad", (False, False)), ("inference_mode", (False, True))],
-)
-def test_inference_decides_whether_autograd_records(inference, wanted):
-    everything, example = example_of("forward")
-    out = build("forward", "torch", everything, example, inference=inference)(*tensors(example))
-    assert (out.requires_grad, out.is_inference()) == wanted
+@pytest.mark.parametrize(("inference", "expected"), [("grad", (True, False)), ("inference_mode", (False, True))])
+def test_inference_decides_whether_autograd_records(inference, expected):
+    config, example = example_of("forward")
+    out = build("forward", "torch", config, example, inference=inference)(*tensors(example))
+    assert (out.requires_grad, out.is_inference()) == expected
 
 
 @pytest.mark.parametrize(("optimizer", "fused"), [("loop", False), ("fused", True)])
@@ -58,8 +55,8 @@ def test_optimizer_decides_whether_adam_is_fused(optimizer, fused):
 
 @pytest.mark.parametrize(("zero_grad", "kept"), [("fill", True), ("none", False)])
 def test_zero_grad_decides_whether_gradients_stay_where_they_are(zero_grad, kept):
-    everything, batch = example_of("train_step")
-    step = build("train_step", "torch", everything, batch, zero_grad=zero_grad)
+    config, batch = example_of("train_step")
+    step = build("train_step", "torch", config, batch, zero_grad=zero_grad)
     step(*tensors(batch))
     before = [parameter.grad for parameter in step.parameters]
     step(*tensors(batch))
@@ -67,9 +64,9 @@ def test_zero_grad_decides_whether_gradients_stay_where_they_are(zero_grad, kept
 
 
 def test_cosines_by_doubling_round_differently():
-    everything, example = example_of("forward")
+    config, example = example_of("forward")
     direct, doubling = (
-        called(build("forward", "jax", everything, example, cosines=cosines), "jax", *example)
+        called(build("forward", "jax", config, example, cosines=cosines), "jax", *example)
         for cosines in ("direct", "doubling")
     )
     assert (direct != doubling).any()
@@ -77,15 +74,14 @@ def test_cosines_by_doubling_round_differently():
 
 @pytest.mark.parametrize(("world", "kind"), [("cells", CellWorlds), ("arrays", ArrayWorlds)])
 def test_world_decides_between_objects_and_arrays(world, kind):
-    spec, [epoch] = hunts.hunt(0, epochs=1)
-    assert isinstance(hunts.build("epoch", "torch", spec, epoch, world=world).world, kind)
+    config, [epoch] = hunts.hunt(0, epochs=1)
+    assert isinstance(hunts.build("epoch", "torch", config, epoch, world=world).worlds, kind)
 
 
 def test_looking_states_up_costs_fewer_flops_than_multiplying():
-    spec, [epoch] = hunts.hunt(0, epochs=1)
+    config, [epoch] = hunts.hunt(0, epochs=1)
     flops = {}
     for states in ("product", "lookup"):
-        loop = hunts.build("epoch", "jax", spec, epoch, "compiled", states=states)
-        costs = [function.lower(*example).cost_analysis()["flops"] for function, example in loop.target.lowered]
-        flops[states] = sum(costs)
+        loop = hunts.build("epoch", "jax", config, epoch, "compiled", states=states)
+        flops[states] = loop.run.lower(loop.carry, *epoch).cost_analysis()["flops"]
     assert flops["lookup"] < flops["product"]

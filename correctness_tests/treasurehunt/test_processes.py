@@ -22,13 +22,13 @@ limited = limit("the agents' processes")
 
 
 def make(given, backend="torch", form="processes", **changes):
-    spec, epochs = given
-    return build("epoch", backend, spec | changes, epochs[0], form)
+    config, epochs = given
+    return build("epoch", backend, config | changes, epochs[0], form)
 
 
 @pytest.fixture(scope="module")
 def given():
-    return hunt(1, worlds=2)
+    return hunt(1, num_worlds=2)
 
 
 @pytest.fixture
@@ -40,21 +40,21 @@ def loop(given):
 
 def assert_plays_as_one_process(loop, given, backend):
     """Play two epochs, reset, and play the first again."""
-    spec, epochs = given
+    config, epochs = given
     one = make(given, backend, "one_by_one")
     first = [loop(*epoch) for epoch in epochs]
-    for got, epoch in zip(first, epochs):
-        actions, rewards, losses = one(*epoch)
-        np.testing.assert_array_equal(got[0], actions)
-        np.testing.assert_array_equal(got[1], rewards)
-        np.testing.assert_allclose(got[2], losses, rtol=1e-6)
-    params, wanted = loop.params, one.params
-    assert params.keys() == wanted.keys()
-    for name in wanted:
-        np.testing.assert_allclose(params[name], wanted[name], atol=1e-6, err_msg=name)
-        assert np.abs(wanted[name] - spec["params"][name]).max() > 1e-4
+    for (actions, rewards, losses), epoch in zip(first, epochs):
+        expected_actions, expected_rewards, expected_losses = one(*epoch)
+        np.testing.assert_array_equal(actions, expected_actions)
+        np.testing.assert_array_equal(rewards, expected_rewards)
+        np.testing.assert_allclose(losses, expected_losses, rtol=1e-6)
+    params, expected = loop.params, one.params
+    assert params.keys() == expected.keys()
+    for name in expected:
+        np.testing.assert_allclose(params[name], expected[name], atol=1e-6, err_msg=name)
+        assert np.abs(expected[name] - config["params"][name]).max() > 1e-4
     loop.reset()
-    np.testing.assert_equal(loop.params, spec["params"])
+    np.testing.assert_equal(loop.params, config["params"])
     np.testing.assert_equal(loop(*epochs[0]), first[0])
 
 
@@ -111,9 +111,9 @@ def test_error_of_an_agent_reaches_the_caller(given, loop):
 
 @pytest.mark.slow
 def test_agent_that_cannot_be_built_ends_all(given):
-    spec, _ = given
-    stored = spec["stored"] | {"actions": spec["stored"]["actions"].astype(np.int64)}
-    with pytest.raises(RuntimeError, match=r"^agent 0 failed: ValueError: actions: got int64\[1, 40\], wanted int32"):
+    config, _ = given
+    stored = config["stored"] | {"actions": config["stored"]["actions"].astype(np.int64)}
+    with pytest.raises(RuntimeError, match=r"^agent 0 failed: ValueError: actions should be int32\[1, 40\], not int64"):
         make(given, stored=stored)
     assert children() == []
 
@@ -135,8 +135,8 @@ from correctness_tests.treasurehunt.hunts import build, hunt
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
-    spec, epochs = hunt(1, worlds=2)
-    loop = build("epoch", "torch", spec, epochs[0], "processes")
+    config, epochs = hunt(1, num_worlds=2)
+    loop = build("epoch", "torch", config, epochs[0], "processes")
     loop(*epochs[0])
     print(*(child.pid for child in multiprocessing.active_children()), flush=True)
     while True:

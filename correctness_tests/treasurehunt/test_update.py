@@ -27,8 +27,8 @@ from correctness_tests.treasurehunt.problem import (
 from rl_impls.treasurehunt import _numpy
 from rl_impls.treasurehunt.options import FORMS, Options
 
-EVERYTHING, _ = problem(0)
-RATE, NORM, TAU = (EVERYTHING[name] for name in ("learning_rate", "gradient_norm", "soft_update"))
+CONFIG, _ = problem(0)
+RATE, NORM, TAU = (CONFIG[name] for name in ("learning_rate", "max_grad_norm", "soft_update"))
 PARTS = "online", "target", "first", "second"
 UPDATES = 3
 
@@ -36,9 +36,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_update_is_adam_on_the_clipped_gradient_then_a_soft_update_of_the_target():
-    everything, batches = in_float64(problem(9, batches=UPDATES))
-    step, update = exact_trainer(everything, batches[0])
-    params, target = everything["params"], everything["target"]
+    config, batches = in_float64(problem(9, batches=UPDATES))
+    step, update = exact_trainer(config, batches[0])
+    params, target = config["params"], config["target"]
     first, second = ({name: np.zeros_like(value) for name, value in params.items()} for _ in range(2))
     clipped = []
     for k, batch in enumerate(batches, 1):
@@ -53,63 +53,63 @@ def test_update_is_adam_on_the_clipped_gradient_then_a_soft_update_of_the_target
             params = params | {name: params[name] - RATE * rise}
             target = target | {name: (1 - TAU) * target[name] + TAU * params[name]}
         state = step.state()
-        for part, wanted in zip(PARTS, (params, target, first, second)):
+        for part, expected in zip(PARTS, (params, target, first, second)):
             for name, value in net_of(state, part).items():
-                np.testing.assert_allclose(value, wanted[name], rtol=1e-9, atol=1e-12, err_msg=f"{part}.{name}")
+                np.testing.assert_allclose(value, expected[name], rtol=1e-9, atol=1e-12, err_msg=f"{part}.{name}")
         assert state["step"] == k
     assert 0 < np.mean(clipped) < 1
 
 
 @pytest.mark.parametrize(("backend", "form"), LEARNERS)
 def test_updates_match_those_in_float64(backend, form):
-    everything, batches = problem(9, batches=UPDATES)  # some of their gradients are clipped, see above
-    step, update = exact_trainer(everything, batches[0])
-    wanted_losses = [update(batch) for batch in batches]
-    wanted = step.state()
-    losses, state = trained(backend, FORMS[form], everything, batches)
+    config, batches = problem(9, batches=UPDATES)  # some of their gradients are clipped, see above
+    step, update = exact_trainer(config, batches[0])
+    expected_losses = [update(batch) for batch in batches]
+    expected = step.state()
+    losses, state = trained(backend, FORMS[form], config, batches)
     assert losses.dtype == np.float32
-    np.testing.assert_allclose(losses, wanted_losses, rtol=2e-5)
-    assert state.keys() == {f"{part}.{name}" for part in PARTS for name in everything["params"]} | {"step"}
+    np.testing.assert_allclose(losses, expected_losses, rtol=2e-5)
+    assert state.keys() == {f"{part}.{name}" for part in PARTS for name in config["params"]} | {"step"}
     assert state["step"] == UPDATES
     for part in PARTS[:2]:
-        assert_trained_alike(net_of(state, part), net_of(wanted, part), RATE, UPDATES)
-        assert differences(net_of(state, part), everything[{"online": "params"}.get(part, part)]).max() > 0.1 * RATE
+        assert_trained_alike(net_of(state, part), net_of(expected, part), RATE, UPDATES)
+        assert differences(net_of(state, part), config[{"online": "params"}.get(part, part)]).max() > 0.1 * RATE
     for part in PARTS[2:]:
-        exact = net_of(wanted, part)
+        exact = net_of(expected, part)
         for name, value in net_of(state, part).items():
             error = np.abs(value - exact[name]).reshape(AGENTS, -1).max(1)
             assert (error < 1e-4 * norms(exact)).all(), f"{part}.{name}"
 
 
-def assert_greedy(got, params, drawn, margin):
-    """Actions are the drawn ones where agents explore, and elsewhere the best ones where these lead by the margin."""
-    states, taus, explore, random_actions = drawn
+def assert_greedy(actions, params, act_args, margin):
+    """Actions are the random ones where agents explore, and elsewhere the best ones where these lead by the margin."""
+    states, taus, explore, random_actions = act_args
     means = _numpy.quantiles(*in_float64((params, states, taus))).mean(axis=2)
     best = np.sort(means, axis=-1)
     sure = best[..., -1] - best[..., -2] > margin
     assert sure.mean() > 0.5
     assert explore.all() or len(np.unique(means.argmax(-1)[sure & ~explore])) > 1
-    assert got.dtype == np.int32
-    np.testing.assert_array_equal(got[explore], random_actions[explore])
-    np.testing.assert_array_equal(got[~explore & sure], means.argmax(-1)[~explore & sure])
+    assert actions.dtype == np.int32
+    np.testing.assert_array_equal(actions[explore], random_actions[explore])
+    np.testing.assert_array_equal(actions[~explore & sure], means.argmax(-1)[~explore & sure])
 
 
 @pytest.mark.parametrize(("backend", "form"), LEARNERS)
 def test_actor_plays_by_the_learners_present_weights_without_noise(backend, form):
-    everything, [batch] = problem(15)
+    config, [batch] = problem(15)
     changed, _ = problem(16)
-    drawn = acting(np.random.default_rng(17), everything["params"])
-    step, update = trained_from(backend, FORMS[form], state_of(everything))
-    actor = step.actor(drawn)
-    assert_greedy(called(actor, backend, *drawn), step.params, drawn, 1e-4)
+    act_args = acting(np.random.default_rng(17), config["params"])
+    step, update = trained_from(backend, FORMS[form], state_of(config))
+    actor = step.actor(act_args)
+    assert_greedy(called(actor, backend, *act_args), step.params, act_args, 1e-4)
     step.load_state(state_of(changed))
     for _ in range(2):
         update(batch)
-        assert_greedy(called(actor, backend, *drawn), step.params, drawn, 1e-4)
+        assert_greedy(called(actor, backend, *act_args), step.params, act_args, 1e-4)
     assert_state_equal(step.params, net_of(step.state(), "online"))
     step.reset()
     start, _ = problem(0)
-    assert_greedy(called(actor, backend, *drawn), start["params"], drawn, 1e-4)
+    assert_greedy(called(actor, backend, *act_args), start["params"], act_args, 1e-4)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_actor_plays_by_the_learners_present_weights_without_noise(backend, form
     ids=lambda learner: "-".join(learner),
 )
 def test_training_goes_on_from_a_state_of_another_form_or_backend(before, after):
-    everything, batches = problem(18, batches=4)
+    config, batches = problem(18, batches=4)
     changed, others = problem(19, batches=1)
-    first, update_first = trained_from(before[0], FORMS[before[1]], state_of(everything))
+    first, update_first = trained_from(before[0], FORMS[before[1]], state_of(config))
     second, update_second = trained_from(after[0], FORMS[after[1]], state_of(changed))
     update_second(others[0])
     for batch in batches[:2]:
@@ -147,15 +147,15 @@ def test_training_goes_on_from_a_state_of_another_form_or_backend(before, after)
 @pytest.mark.parametrize(("backend", "form"), LEARNERS)
 def test_reset_restores_nets_and_moments(backend, form):
     start, batches = problem(0, batches=2)
-    want_losses, wanted = trained(backend, FORMS[form], start, batches)
+    expected_losses, expected = trained(backend, FORMS[form], start, batches)
     changed, others = problem(21, batches=2)
     step, update = trained_from(backend, FORMS[form], state_of(changed))
     for batch in others:
         update(batch)
     step.reset()
     assert_state_equal(step.state(), state_of(start))
-    np.testing.assert_array_equal([update(batch) for batch in batches], want_losses)
-    assert_state_equal(step.state(), wanted)
+    np.testing.assert_array_equal([update(batch) for batch in batches], expected_losses)
+    assert_state_equal(step.state(), expected)
 
 
 @pytest.mark.parametrize(
@@ -166,19 +166,19 @@ def test_reset_restores_nets_and_moments(backend, form):
     ),
 )
 def test_bfloat16_is_close_to_float32_but_not_the_same(backend, nets):
-    everything, batches = problem(22, batches=UPDATES)
-    drawn = acting(np.random.default_rng(23), everything["params"])
+    config, batches = problem(22, batches=UPDATES)
+    act_args = acting(np.random.default_rng(23), config["params"])
     rounded = replace(FORMS["bfloat16"], nets=nets)
-    actions = called(build("act", backend, everything, drawn, **asdict(rounded)), backend, *drawn)
-    losses, state = trained(backend, rounded, everything, batches)
-    wanted_losses, wanted = trained(backend, Options(), everything, batches)
-    np.testing.assert_allclose(losses, wanted_losses, rtol=2e-2)
-    assert (losses != wanted_losses).all()
-    assert_greedy(actions, everything["params"], drawn, 0.02)
-    difference = differences(net_of(state, "online"), net_of(wanted, "online"))
+    actions = called(build("act", backend, config, act_args, **asdict(rounded)), backend, *act_args)
+    losses, state = trained(backend, rounded, config, batches)
+    expected_losses, expected = trained(backend, Options(), config, batches)
+    np.testing.assert_allclose(losses, expected_losses, rtol=2e-2)
+    assert (losses != expected_losses).all()
+    assert_greedy(actions, config["params"], act_args, 0.02)
+    difference = differences(net_of(state, "online"), net_of(expected, "online"))
     assert np.median(difference) < 0.05 * RATE * UPDATES
     assert difference.max() < 2.1 * RATE * UPDATES
     assert all(value.dtype == np.float32 for name, value in state.items() if name != "step")
-    first, exact = net_of(state, "first"), net_of(wanted, "first")
+    first, exact = net_of(state, "first"), net_of(expected, "first")
     error = norms({name: first[name] - exact[name] for name in exact})
     assert (error < 0.05 * norms(exact)).all()

@@ -8,12 +8,12 @@ import pytest
 from correctness_tests.treasurehunt.pictures import (
     DRAWS,
     assert_same_state,
-    drawn,
     hunt,
+    in_letters,
     make,
     no_items,
-    seen,
     turn,
+    view_in_letters,
 )
 
 QUARTER = 536870911  # a quarter of the possible draws are below this
@@ -58,13 +58,13 @@ def test_worlds_are_independent(form):
 
 
 @pytest.mark.parametrize(
-    ("spawn", "draw", "wanted"),
+    ("spawn", "draw", "expected"),
     [(0.25, QUARTER - 1, True), (0.25, QUARTER, False), (1.0, DRAWS - 1, True), (0.0, 0, False)],
 )
-def test_item_spawns_where_the_draw_is_below_the_threshold(form, spawn, draw, wanted):
+def test_item_spawns_where_the_draw_is_below_the_threshold(form, spawn, draw, expected):
     worlds = hunt(form, "0.", spawn=spawn)
     _, [picture] = turn(worlds, "U", draws=np.full((1, 2), draw, np.int32))
-    assert (picture != "0.") == wanted
+    assert (picture != "0.") == expected
 
 
 def test_kind_of_a_spawned_item_is_the_draw_modulo_three(form):
@@ -85,18 +85,18 @@ def test_items_spawn_after_the_agents_have_moved(form):
 
 
 def test_reset_puts_agents_on_the_cells_of_the_smallest_draws(form):
-    worlds = form(make(agents=3, height=2, width=3), 2)
+    worlds = form(make(3, height=2, width=3), 2)
     worlds.reset(np.array([[50, 10, 40, 20, 60, 30], [0, 1, 2, 3, 4, DRAWS - 1]], np.int32))
-    assert drawn(worlds) == [".0. 1.2", "012 ..."]
+    assert in_letters(worlds) == [".0. 1.2", "012 ..."]
 
 
 def test_reset_empties_the_worlds_and_starts_at_turn_zero(form):
     worlds = hunt(form, "0g# fb.")
     turn(worlds, "U")
     obs = worlds.reset(np.arange(6, dtype=np.int32)[None, ::-1])
-    assert drawn(worlds) == ["... ..0"]
+    assert in_letters(worlds) == ["... ..0"]
     assert worlds.get_state()["turn"] == 0
-    assert seen(obs[0, 0], worlds.settings) == "..# .@# ###"
+    assert view_in_letters(obs[0, 0], worlds.settings) == "..# .@# ###"
 
 
 def test_episode_is_truncated_after_its_turns(form):
@@ -121,7 +121,7 @@ def test_observation_is_one_hot_with_walls_beyond_the_edge(form):
         [[0, 0, 0], [0, 1, 0], [0, 0, 1]],  # agent
     ]
     np.testing.assert_array_equal(obs[0, 0], np.ravel(planes))
-    assert seen(obs[1, 0], make()) == "@g# f@# ###"
+    assert view_in_letters(obs[1, 0], make()) == "@g# f@# ###"
 
 
 def test_rgb_observation_shows_colours(form):
@@ -140,14 +140,14 @@ def test_a_larger_radius_sees_further(form):
     worlds = hunt(form, "0g.. .f.b ..1. ....", radius=3)
     obs = worlds.observe()
     assert obs.shape == (2, 1, 6 * 49)
-    assert seen(obs[0, 0], worlds.settings) == "####### ####### ####### ###@g.. ###.f.b ###..@. ###...."
-    assert seen(obs[1, 0], worlds.settings) == "####### #@g..## #.f.b## #..@.## #....## ####### #######"
+    assert view_in_letters(obs[0, 0], worlds.settings) == "####### ####### ####### ###@g.. ###.f.b ###..@. ###...."
+    assert view_in_letters(obs[1, 0], worlds.settings) == "####### #@g..## #.f.b## #..@.## #....## ####### #######"
 
 
 def test_every_agent_of_every_world_has_its_own_view(form):
     worlds = hunt(form, "0.1", "1g0")
     obs = worlds.observe()
-    views = [[seen(view, worlds.settings) for view in agent] for agent in obs]
+    views = [[view_in_letters(view, worlds.settings) for view in agent] for agent in obs]
     assert views == [["### #@. ###", "### g@# ###"], ["### .@# ###", "### #@g ###"]]
     for agent in range(2):
         np.testing.assert_array_equal(worlds.observe_agent(agent), obs[agent], strict=True)
@@ -156,33 +156,33 @@ def test_every_agent_of_every_world_has_its_own_view(form):
 def test_advance_returns_observations_after_moves_and_spawns(form):
     worlds = hunt(form, "0.g", spawn=1.0)
     obs, _, _ = worlds.advance(np.array([[3]]), np.array([[2, 0, 0]], np.int32))
-    assert seen(obs[0, 0], worlds.settings) == "### b@g ###"
+    assert view_in_letters(obs[0, 0], worlds.settings) == "### b@g ###"
     np.testing.assert_array_equal(worlds.observe(), obs, strict=True)
 
 
 def test_observe_agent_shows_moves_made_earlier_in_the_turn(form):
     worlds = hunt(form, "0g1.")
-    assert seen(worlds.observe_agent(1)[0], worlds.settings) == "### g@. ###"
+    assert view_in_letters(worlds.observe_agent(1)[0], worlds.settings) == "### g@. ###"
     assert worlds.move_agent(0, np.array([3])).tolist() == [10]
-    assert seen(worlds.observe_agent(1)[0], worlds.settings) == "### @@. ###"
+    assert view_in_letters(worlds.observe_agent(1)[0], worlds.settings) == "### @@. ###"
     assert worlds.move_agent(1, np.array([3])).tolist() == [0]
-    assert seen(worlds.observe_agent(1)[0], worlds.settings) == "### .@# ###"
-    assert drawn(worlds) == [".0.1"]
+    assert view_in_letters(worlds.observe_agent(1)[0], worlds.settings) == "### .@# ###"
+    assert in_letters(worlds) == [".0.1"]
     assert worlds.get_state()["turn"] == 0
 
 
 def test_restored_state_goes_on_identically(form):
-    rng, given = np.random.default_rng(1), make(agents=3, spawn=0.3)
+    rng, settings = np.random.default_rng(1), make(3, spawn=0.3)
     inputs = [(rng.integers(4, size=(3, 2)), rng.integers(DRAWS, size=(2, 12), dtype=np.int32)) for _ in range(20)]
-    worlds, other = form(given, 2), form(given, 2)
+    worlds, other = form(settings, 2), form(settings, 2)
     for turn_inputs in inputs:
         worlds.advance(*turn_inputs)
     state = worlds.get_state()
-    wanted = [worlds.advance(*turn_inputs) for turn_inputs in inputs]
+    expected = [worlds.advance(*turn_inputs) for turn_inputs in inputs]
     last = worlds.get_state()
     for again in (worlds, other):
         again.set_state(state)
-        for turn_inputs, outcome in zip(inputs, wanted):
+        for turn_inputs, outcome in zip(inputs, expected):
             for got, array in zip(again.advance(*turn_inputs), outcome):
                 np.testing.assert_array_equal(got, array)
         assert_same_state(again.get_state(), last)
@@ -197,4 +197,4 @@ def test_states_and_results_are_copies(form):
         np.testing.assert_array_equal(array, copy)
     worlds.set_state(state)
     state["grid"][:], state["where"][:] = 1, 0
-    assert drawn(worlds) == ["0gf"]
+    assert in_letters(worlds) == ["0gf"]

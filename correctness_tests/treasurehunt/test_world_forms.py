@@ -12,27 +12,27 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from correctness_tests.strategies import SEEDS
 
 DRAWS = 2**31 - 1
-WORLDS = [  # agents, height, width, radius, spawn, turns, observation; how many of them
+WORLDS = [  # num_agents, height, width, radius, spawn, turns, observation; num_worlds
     ((5, 4, 6, 2, 0.3, 5, "onehot"), 3),
     ((3, 5, 3, 1, 0.6, 4, "rgb"), 1),
 ]
-FUNCTIONS = "reset", "observe", "observe_agent", "move", "move_agent", "end_turn", "advance"
+FUNCTIONS = "reset", "observe", "advance"
 
 
 @functools.cache
-def compiled(given):
+def compiled(settings):
     import jax
 
     from rl_impls.treasurehunt import jax_env
 
-    return {name: functools.partial(jax.jit(getattr(jax_env, name), static_argnums=0), given) for name in FUNCTIONS}
+    return {name: functools.partial(jax.jit(getattr(jax_env, name), static_argnums=0), settings) for name in FUNCTIONS}
 
 
 class Jax:
     """The pure functions of ``jax_env`` with the interface of the other worlds."""
 
-    def __init__(self, given, worlds):
-        self.functions = compiled(given)
+    def __init__(self, settings, num_worlds):
+        self.functions = compiled(settings)
 
     def reset(self, draws):
         self.world = self.functions["reset"](draws)
@@ -40,17 +40,6 @@ class Jax:
 
     def observe(self):
         return self.functions["observe"](self.world)
-
-    def observe_agent(self, agent):
-        return self.functions["observe_agent"](self.world, agent)
-
-    def move_agent(self, agent, actions):
-        self.world, rewards = self.functions["move_agent"](self.world, agent, actions)
-        return rewards
-
-    def end_turn(self, draws):
-        self.world, truncated = self.functions["end_turn"](self.world, draws)
-        return truncated
 
     def advance(self, actions, draws):
         self.world, *outcome = self.functions["advance"](self.world, actions, draws)
@@ -60,34 +49,19 @@ class Jax:
         return self.world._asdict()
 
 
-class JaxInParts(Jax):
-    """Play a turn as moves, end of the turn and observation."""
-
-    def advance(self, actions, draws):
-        self.world, rewards = self.functions["move"](self.world, actions)
-        truncated = self.end_turn(draws)
-        return self.observe(), rewards, truncated
-
-
-def make(numbers):
-    from rl_impls.treasurehunt.spec import Settings
-
-    return Settings(*numbers)
-
-
-def assert_equal(got, wanted):
+def assert_equal(actual, expected):
     """Compare sequences of arrays to the last bit and the type."""
-    for array, same in zip(got, wanted, strict=True):
+    for array, same in zip(actual, expected, strict=True):
         np.testing.assert_array_equal(np.asarray(array), np.asarray(same), strict=True)
 
 
 class Forms(RuleBasedStateMachine):
     @initialize(worlds=st.sampled_from(WORLDS), seed=SEEDS)
     def begin(self, worlds, seed):
-        from rl_impls.treasurehunt.vector_env import ArrayWorlds, CellWorlds
+        from rl_impls.treasurehunt.vector_env import ArrayWorlds, CellWorlds, Settings
 
-        self.settings, self.count = make(worlds[0]), worlds[1]
-        self.forms = [form(self.settings, self.count) for form in (CellWorlds, ArrayWorlds, Jax, JaxInParts)]
+        self.settings, self.num_worlds = Settings(*worlds[0]), worlds[1]
+        self.forms = [form(self.settings, self.num_worlds) for form in (CellWorlds, ArrayWorlds, Jax)]
         self.reset(seed)
 
     def agree(self, name, *inputs):
@@ -98,7 +72,7 @@ class Forms(RuleBasedStateMachine):
         return first
 
     def draws(self, rng):
-        return rng.integers(DRAWS, size=(self.count, self.settings.height * self.settings.width), dtype=np.int32)
+        return rng.integers(DRAWS, size=(self.num_worlds, self.settings.cells), dtype=np.int32)
 
     @rule(seed=SEEDS)
     def reset(self, seed):
@@ -109,28 +83,29 @@ class Forms(RuleBasedStateMachine):
     def play(self, seed, turns):
         rng = np.random.default_rng(seed)
         for _ in range(turns):
-            actions = rng.integers(4, size=(self.settings.agents, self.count), dtype=np.int32)
+            actions = rng.integers(4, size=(self.settings.num_agents, self.num_worlds), dtype=np.int32)
             self.agree("advance", actions, self.draws(rng))
 
-    @rule(seed=SEEDS, looks=st.booleans())
-    def take_turns(self, seed, looks):
+    @rule(seed=SEEDS)
+    def move_one_by_one(self, seed):
+        """Move the agents one by one where a form can, and all at once in JAX."""
         rng = np.random.default_rng(seed)
-        actions = rng.integers(4, size=(self.settings.agents, self.count), dtype=np.int32)
-        moved, rewards = compiled(self.settings)["move"](self.forms[-1].world, actions)
-        for agent in range(self.settings.agents):
-            if looks:
-                self.agree("observe_agent", agent)
-            assert_equal([rewards[agent]], [self.agree("move_agent", agent, actions[agent])])
-            self.states_agree()
-        assert_equal(moved, self.forms[-1].world)
-        self.agree("end_turn", self.draws(rng))
+        actions = rng.integers(4, size=(self.settings.num_agents, self.num_worlds), dtype=np.int32)
+        draws, (*numpy, jax) = self.draws(rng), self.forms
+        obs, rewards, truncated = jax.advance(actions, draws)
+        for agent in range(self.settings.num_agents):
+            assert_equal(*([worlds.observe_agent(agent)] for worlds in numpy))
+            for worlds in numpy:
+                assert_equal([worlds.move_agent(agent, actions[agent])], [rewards[agent]])
+        for worlds in numpy:
+            assert_equal([worlds.end_turn(draws), worlds.observe()], [truncated, obs])
 
     @invariant()
     def states_agree(self):
-        wanted, *others = (form.get_state() for form in self.forms)
+        first, *others = (form.get_state() for form in self.forms)
         for other in others:
-            assert set(other) == set(wanted)
-            assert_equal([other[name] for name in wanted], wanted.values())
+            assert set(other) == set(first)
+            assert_equal([other[name] for name in first], first.values())
 
 
 def test_all_forms_agree():

@@ -4,9 +4,9 @@ Weights are dicts of arrays [N, ...], one slice per agent; every function accept
 
 Axes: N agents, K worlds, B transitions, S state size, Q quantiles, A = 4 actions, M noise numbers, F frame size.
 
-Op builders take ``spec``, the configuration of the op (:class:`.spec.Spec`); ``example``, example arguments;
-``options``, a :class:`.options.Options`; and ``target``, device and lowering (:class:`~rl_impls.compilers.Compiler`). Their
-docstrings describe the arguments and the result of the op that they return.
+Op builders take ``config``, the configuration of the op; ``example``, example arguments; ``options``, a
+:class:`.options.Options`; and ``compiler``, a :class:`~rl_impls.compilers.Compiler`. Their docstrings describe the
+arguments and the result of the op that they return.
 """
 
 from __future__ import annotations
@@ -15,13 +15,41 @@ import numpy as np
 
 from .memory import Fields, gather
 from .memory import stack as stack_frames
-from .per_agent import for_agents
-from .spec import settings_of
-from .vector_env import WORLDS
+from .one_by_one import for_agents
+from .vector_env import ACTIONS, WORLDS, Settings
 
 COSINES = 64
+QUANTILES = 12
 KAPPA = 1.0  # threshold between the quadratic and the linear part of the Huber loss
 NOISY = "hidden", "heads"
+SIGMA = 0.5  # initial sigma of a noisy layer, times 1 / sqrt(fan_in)
+
+
+def layer_sizes(size, hidden):
+    """Return the numbers of inputs and outputs of each layer, for states of `size` numbers; the heads are V and A."""
+    return {
+        "state": (size, hidden),
+        "cos": (COSINES, hidden),
+        "hidden": (hidden, hidden),
+        "heads": (hidden, 1 + ACTIONS),
+    }
+
+
+def init_params(rng, num_agents, size, hidden):
+    """Return weights of every agent, uniform in +-1/sqrt(fan_in).
+
+    A layer has ``w_*`` f32[N, inputs, outputs] and ``b_*`` f32[N, outputs]; a noisy one also has ``sw_*`` and ``sb_*``
+    of these shapes.
+    """
+    params = {}
+    for layer, (rows, columns) in layer_sizes(size, hidden).items():
+        bound = rows**-0.5
+        params[f"w_{layer}"] = rng.uniform(-bound, bound, (num_agents, rows, columns)).astype(np.float32)
+        params[f"b_{layer}"] = rng.uniform(-bound, bound, (num_agents, columns)).astype(np.float32)
+        if layer in NOISY:
+            params[f"sw_{layer}"] = np.full((num_agents, rows, columns), SIGMA * bound, np.float32)
+            params[f"sb_{layer}"] = np.full((num_agents, columns), SIGMA * bound, np.float32)
+    return params
 
 
 def noise_size(params):
@@ -40,7 +68,7 @@ def noisy(params, noise):
     eps is the outer product of input and output factors; a bias uses the output factors.
 
     Args:
-        params: weights, see :data:`.spec.NETS`: ``w_*``, ``b_*`` are mu and ``sw_*``, ``sb_*`` sigma.
+        params: weights, see :func:`init_params`: ``w_*``, ``b_*`` are mu and ``sw_*``, ``sb_*`` sigma.
         noise: standard normal samples f[..., M]; None gives ``w = mu``.
     """
     layers, start = {}, 0
@@ -74,7 +102,7 @@ def quantiles(params, states, taus, noise=None):
     heads are dueling, ``Z = V + A - mean_a A`` (Wang et al. 2016).
 
     Args:
-        params: weights, see :data:`.spec.NETS`.
+        params: weights, see :func:`init_params`.
         states: f[..., B, S].
         taus: f[..., B, Q] in [0, 1].
         noise: standard normal samples f[..., M] for the noisy layers, or None.
@@ -151,18 +179,18 @@ def loss(params, target_params, states, actions, returns, next_states, discounts
     return quantile_huber_loss(online, targets, taus[..., 0, :, :])
 
 
-def forward(spec, example, *, options, compiler):
+def forward(config, example, *, options, compiler):
     """Build ``forward``: states f32[N, B, S], taus f32[N, B, Q], noise f32[N, M] -> quantiles f32[N, B, Q, A]."""
-    params = spec["params"]
+    params = config["params"]
     return lambda states, taus, noise: quantiles(params, states, taus, noise)
 
 
-def act(spec, example, *, options, compiler):
+def act(config, example, *, options, compiler):
     """Build ``act``: greedy actions without noise, or random ones where ``explore``, i32[N, K].
 
     Arguments: states f32[N, K, S], taus f32[N, K, Q], explore bool[N, K], random_actions i32[N, K].
     """
-    params = spec["params"]
+    params = config["params"]
 
     def call(states, taus, explore, random_actions):
         greedy = quantiles(params, states, taus).mean(axis=-2).argmax(axis=-1)
@@ -171,15 +199,15 @@ def act(spec, example, *, options, compiler):
     return call
 
 
-def quantile_huber(spec, example, *, options, compiler):
+def quantile_huber(config, example, *, options, compiler):
     """Build ``quantile_huber``: online f[B, Q], targets f[B, Q], taus f[B, Q] -> f."""
     return quantile_huber_loss
 
 
-def observe(spec, example, *, options, compiler):
+def observe(config, example, *, options, compiler):
     """Build ``observe``: what all agents see, f32[N, K, F]."""
-    worlds = WORLDS[options.world](settings_of(spec), len(spec["world_state"]["grid"]))
-    worlds.set_state(spec["world_state"])
+    worlds = WORLDS[options.world](Settings(**config["settings"]), len(config["world_state"]["grid"]))
+    worlds.set_state(config["world_state"])
     return worlds.observe
 
 
@@ -193,25 +221,25 @@ def stack_agent(recent, frame):
     return np.array([np.vstack((seen, now)).reshape(-1) for seen, now in zip(recent, frame)])
 
 
-def stack(spec, example, *, options, compiler):
+def stack(config, example, *, options, compiler):
     """Build ``stack``: recent f32[N, K, FRAMES - 1, F], frame f32[N, K, F] -> states f32[N, K, S]."""
 
-    def make(spec, example):
+    def make(config, example):
         return stack_frames if example[0].ndim == 4 else stack_agent
 
-    return for_agents(make, spec, example, options, np.array)
+    return for_agents(make, config, example, options, np.array)
 
 
-def stored_fields(spec):
-    """Return the replay memory in ``spec["stored"]`` as :class:`.memory.Fields`."""
-    return Fields(**{name: spec["stored"][name] for name in Fields._fields})
+def stored_fields(config):
+    """Return the replay memory in ``config["stored"]`` as :class:`.memory.Fields`."""
+    return Fields(**{name: config["stored"][name] for name in Fields._fields})
 
 
-def sample(spec, example, *, options, compiler):
+def sample(config, example, *, options, compiler):
     """Build ``sample``: rows i64[N, B] -> the transitions that start there, see :func:`.memory.gather`."""
 
-    def make(spec, example):
-        fields, gamma = stored_fields(spec), spec["gamma"]
+    def make(config, example):
+        fields, gamma = stored_fields(config), config["gamma"]
         if example[0].ndim == 2:
             return lambda rows: gather(fields, rows, gamma)
         return lambda rows: [column[0] for column in gather(fields, rows[None], gamma)]
@@ -219,10 +247,10 @@ def sample(spec, example, *, options, compiler):
     def join(columns):
         return tuple(map(np.array, zip(*columns, strict=True)))
 
-    return for_agents(make, spec, example, options, join)
+    return for_agents(make, config, example, options, join)
 
 
-def draw(spec, example, *, options, compiler):
+def draw(config, example, *, options, compiler):
     """Build ``draw``: i64[B], distinct rows of the replay memory."""
-    rng = np.random.default_rng(spec["seed"])
-    return lambda: rng.choice(spec["capacity"], spec["batch"], replace=False)
+    rng = np.random.default_rng(config["seed"])
+    return lambda: rng.choice(config["capacity"], config["batch_size"], replace=False)

@@ -5,20 +5,19 @@ Axes and builders are those of :mod:`._numpy`.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 
 import numpy as np
 import torch
 from torch import nn
 
-from ..common.torch_learner import GUARDS, Learner, place
+from ..common.torch_learner import GUARDS, Learner, autocast, place
 from ._numpy import COSINES, NOISY
-from .per_agent import Learners, for_agents
+from .one_by_one import Learners, for_agents
 
 
 def factors(noise):
-    """Transform Gaussian noise for factorised noise layers, ``sgn(x) sqrt(|x|)`` (Fortunato et al. 2018)."""
+    """Return the factors of factorised Gaussian noise, ``sgn(x) sqrt(|x|)`` (Fortunato et al. 2018)."""
     return noise.sign() * noise.abs().sqrt()
 
 
@@ -73,8 +72,38 @@ def quantile_huber_loss(online, targets, taus):
     return (weight * huber).mean(dim=-1).sum(dim=-1).mean(dim=-1)
 
 
+def make_loss(net, target_net):
+    """Return ``loss(*batch)`` of one agent, f32[], or of N, f32[N]; equations in :func:`._numpy.loss`.
+
+    Both nets are an :class:`Iqn`. The batch of one agent is states f32[B, S], actions i32[B], returns f32[B],
+    next_states f32[B, S], discounts f32[B], taus f32[3, B, Q], noise f32[2, M].
+    """
+
+    def loss(states, actions, returns, next_states, discounts, taus, noise):
+        online_taus, choosing_taus, target_taus = taus.unbind(-3)
+        online_noise, target_noise = noise.unbind(-2)
+        with torch.no_grad():
+            greedy = net(next_states, choosing_taus, online_noise).mean(dim=-2).argmax(dim=-1)
+            next_z = take_action(target_net(next_states, target_taus, target_noise), greedy)
+            targets = returns[..., None] + discounts[..., None] * next_z
+        online = take_action(net(states, online_taus, online_noise), actions)
+        return quantile_huber_loss(online, targets, online_taus)
+
+    return loss
+
+
+def choose_actions(net, states, taus, explore, random_actions):
+    """Return epsilon-greedy actions, i32[..., K]: greedy without noise, random where `explore`.
+
+    states f32[..., K, S], taus f32[..., K, Q] (an action's value is the mean over them), explore bool[..., K],
+    random_actions i32[..., K]; `net(states, taus)` is an :class:`Iqn`.
+    """
+    greedy = net(states, taus).mean(dim=-2).argmax(dim=-1)
+    return torch.where(explore, random_actions, greedy.to(random_actions.dtype))
+
+
 class Iqn(nn.Module):
-    """The net of one agent, weights [I, O], or of N agents, [N, I, O], from NumPy arrays, see :data:`.spec.NETS`."""
+    """The net of one agent, weights [I, O], or of N agents, [N, I, O]; `params` as in :func:`._numpy.init_params`."""
 
     def __init__(self, params):
         super().__init__()
@@ -97,52 +126,8 @@ class Iqn(nn.Module):
         return quantiles(self.weights, *args)
 
 
-def autocast(options, compiler):
-    """Return the bfloat16 autocast context if the ``precision`` option asks for it, else a null context."""
-    if options.precision == "float32":
-        return contextlib.nullcontext()
-    return torch.autocast(place(compiler), torch.bfloat16)
-
-
-def make_net(params, target):
-    """Return an :class:`Iqn` on the target's device."""
-    return Iqn(params).to(place(target))
-
-
-def lower_net(net, example, options, compiler):
-    """Lower a net or an :class:`Actor`, applying the ``inference`` and ``precision`` options."""
-    call = compiler.compile(net, example, guard=GUARDS[options.inference])
-    if options.precision == "float32":
-        return call
-
-    def cast(*args):
-        with autocast(options, compiler):
-            return call(*args)
-
-    return cast
-
-
-def forward(spec, example, *, options, compiler):
-    """Build ``forward``; shapes as in :func:`._numpy.forward`."""
-
-    def make(spec, example):
-        return lower_net(make_net(spec["params"], compiler), example, options, compiler)
-
-    return for_agents(make, spec, example, options, torch.stack)
-
-
-def choose_actions(net, states, taus, explore, random_actions):
-    """Return epsilon-greedy actions, i32[..., K]: greedy without noise, random where `explore`.
-
-    states f32[..., K, S], taus f32[..., K, Q] (an action's value is the mean over them), explore bool[..., K],
-    random_actions i32[..., K]; `net(states, taus)` is an :class:`Iqn`.
-    """
-    greedy = net(states, taus).mean(dim=-2).argmax(dim=-1)
-    return torch.where(explore, random_actions, greedy.to(random_actions.dtype))
-
-
 class Actor(nn.Module):
-    """Epsilon-greedy actor around an :class:`Iqn`, which is not copied; a module, so that both are lowered together."""
+    """Epsilon-greedy actor with an :class:`Iqn`, which is not copied; a module, so that both are compiled together."""
 
     def __init__(self, net):
         super().__init__()
@@ -157,43 +142,27 @@ class Actor(nn.Module):
         return choose_actions(self.net, *args)
 
 
-def act(spec, example, *, options, compiler):
-    """Build ``act``; shapes as in :func:`._numpy.act`."""
-
-    def make(spec, example):
-        return lower_net(Actor(make_net(spec["params"], compiler)), example, options, compiler)
-
-    return for_agents(make, spec, example, options, torch.stack)
+def make_net(params, compiler):
+    """Return an :class:`Iqn` on the compiler's device."""
+    return Iqn(params).to(place(compiler))
 
 
-def quantile_huber(spec, example, *, options, compiler):
-    """Build ``quantile_huber``: online f32[B, Q], targets f32[B, Q], taus f32[B, Q] -> f32."""
-    return compiler.compile(quantile_huber_loss, example)
+def compile_net(net, example, options, compiler):
+    """Compile a net or an :class:`Actor`, applying the ``inference`` and ``precision`` options."""
+    call = compiler.compile(net, example, guard=GUARDS[options.inference])
+    if options.precision == "float32":
+        return call
 
+    def cast(*args):
+        with autocast(options, compiler):
+            return call(*args)
 
-def make_loss(net, target_net):
-    """Return ``loss(*batch)`` of one agent, f32[], or of N, f32[N]; equations in :func:`._numpy.loss`.
-
-    The batch of one agent is states f32[B, S], actions i32[B], returns f32[B], next_states f32[B, S], discounts f32[B],
-    taus f32[3, B, Q], noise f32[2, M].
-    """
-
-    def loss(states, actions, returns, next_states, discounts, taus, noise):
-        online_taus, choosing_taus, target_taus = taus.unbind(-3)
-        online_noise, target_noise = noise.unbind(-2)
-        with torch.no_grad():
-            greedy = net(next_states, choosing_taus, online_noise).mean(dim=-2).argmax(dim=-1)
-            next_z = take_action(target_net(next_states, target_taus, target_noise), greedy)
-            targets = returns[..., None] + discounts[..., None] * next_z
-        online = take_action(net(states, online_taus, online_noise), actions)
-        return quantile_huber_loss(online, targets, online_taus)
-
-    return loss
+    return cast
 
 
 @torch.no_grad()
 def clip_each(parameters, norm):
-    """Clip each agent's gradient, over all its parameters [N, ...], to `norm`, in place."""
+    """Clip the norm of each agent's gradient: torch's own clipping would take that of all parameters [N, ...]."""
     gradients = [parameter.grad for parameter in parameters]
     norms = sum(gradient.flatten(1).square().sum(dim=1) for gradient in gradients).sqrt()
     scale = (norm / (norms + 1e-6)).clamp(max=1)
@@ -203,15 +172,14 @@ def clip_each(parameters, norm):
 class TrainStep(Learner):
     """One Adam update of one agent, or of all N; the target net follows the online net by ``soft_update``.
 
-    `spec` has both nets, ``learning_rate``, ``gradient_norm`` and ``soft_update``; `example` is a batch of
-    :func:`make_loss`.
+    `config` is that of :func:`train_step`, `example` a batch of :func:`make_loss`.
     """
 
-    def __init__(self, spec, example, options, compiler):
-        super().__init__(spec, options.optimizer, functools.partial(make_net, compiler=compiler))
-        self.options, self.compiler, self.tau = options, compiler, spec["soft_update"]
+    def __init__(self, config, example, options, compiler):
+        super().__init__(config, options.optimizer, functools.partial(make_net, compiler=compiler))
+        self.options, self.compiler, self.tau = options, compiler, config["soft_update"]
         self.loss = compiler.compile(make_loss(self.net, self.target_net), example)
-        fused, norm = options.optimizer == "fused", spec["gradient_norm"]
+        fused, norm = options.optimizer == "fused", config["max_grad_norm"]
         self.clip = (
             functools.partial(clip_each, self.parameters, norm)
             if self.net.weights["w_state"].dim() == 3
@@ -227,7 +195,7 @@ class TrainStep(Learner):
             follower.copy_(self.tau * parameter + (1 - self.tau) * follower)
 
     def follow_at_once(self):
-        """Update all arrays of the target net in one call."""
+        """Update all arrays of the target net in one call, which saves the overhead of one call for each."""
         torch._foreach_lerp_(self.followers, self.parameters, self.tau)
 
     def __call__(self, *batch):
@@ -244,12 +212,35 @@ class TrainStep(Learner):
 
     def actor(self, example):
         """Return ``actor(states, taus, explore, random_actions)``, which always uses the current online weights."""
-        return lower_net(Actor(self.net), example, self.options, self.compiler)
+        return compile_net(Actor(self.net), example, self.options, self.compiler)
 
 
-def gradient(spec, example, *, options, compiler):
+def forward(config, example, *, options, compiler):
+    """Build ``forward``; shapes as in :func:`._numpy.forward`."""
+
+    def make(config, example):
+        return compile_net(make_net(config["params"], compiler), example, options, compiler)
+
+    return for_agents(make, config, example, options, torch.stack)
+
+
+def act(config, example, *, options, compiler):
+    """Build ``act``; shapes as in :func:`._numpy.act`."""
+
+    def make(config, example):
+        return compile_net(Actor(make_net(config["params"], compiler)), example, options, compiler)
+
+    return for_agents(make, config, example, options, torch.stack)
+
+
+def quantile_huber(config, example, *, options, compiler):
+    """Build ``quantile_huber``: online f32[B, Q], targets f32[B, Q], taus f32[B, Q] -> f32."""
+    return compiler.compile(quantile_huber_loss, example)
+
+
+def gradient(config, example, *, options, compiler):
     """Build ``gradient``: a batch of :func:`make_loss` -> one agent's loss and its gradient by name."""
-    net, target_net = (make_net(spec[part], compiler) for part in ("params", "target"))
+    net, target_net = (make_net(config[part], compiler) for part in ("params", "target"))
     loss = compiler.compile(make_loss(net, target_net), example)
 
     def loss_and_gradient(*batch):
@@ -261,10 +252,13 @@ def gradient(spec, example, *, options, compiler):
     return loss_and_gradient
 
 
-def train_step(spec, example, *, options, compiler):
+def train_step(config, example, *, options, compiler):
     """Build ``train_step``: one Adam update of every agent (Kingma and Ba 2015) -> f32[N], the losses before it.
 
     Arguments: states f32[N, B, S], actions i32[N, B], returns f32[N, B], next_states f32[N, B, S], discounts f32[N, B],
     taus f32[N, 3, B, Q], noise f32[N, 2, M].
+
+    `config` has ``params`` and ``target``, the weights of the online and target nets; ``learning_rate`` of Adam;
+    ``max_grad_norm`` of each agent; and ``soft_update``, the fraction by which the target net moves to the online net.
     """
-    return for_agents(lambda *of: TrainStep(*of, options, compiler), spec, example, options, torch.stack, Learners)
+    return for_agents(lambda *of: TrainStep(*of, options, compiler), config, example, options, torch.stack, Learners)

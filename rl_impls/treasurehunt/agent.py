@@ -2,200 +2,167 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
-from types import MappingProxyType
+from dataclasses import asdict, fields
+from typing import Annotated
 
 import numpy as np
 
 from .. import backends
-from ..common import checkpoint
-from ..common.checks import check_changes, check_fields, check_integer
-from ..common.shapes import count, parse
-from ._numpy import COSINES
-from .memory import LEAST, Memory
-from .spec import ACTIONS, ARGUMENTS, DRAWS, FRAMES, MEMORY, NETS, Settings
-from .team import QUANTILES
-from .vector_env import ArrayWorlds
-
-PARTS = ("online", "target", "first", "second")  # both nets and Adam's moments
-NOISE_START = 0.5  # initial sigma of a noisy layer, times 1 / sqrt(fan_in)
+from ..common.agent import Agent
+from ..common.checks import check_integer
+from ..common.config import Field, OneOf, config
+from ..params import signature
+from ._numpy import NOISY, QUANTILES, init_params, layer_sizes, noise_size
+from .memory import FRAMES, MIN_ROWS, Memory
+from .options import FORMS
+from .team import entries
+from .vector_env import ACTIONS, DRAWS, ArrayWorlds, Settings
 
 
-@dataclass(frozen=True)
-class Config:
-    """Configuration of the agents, all but the seed.
+@config
+class Config(Settings):
+    """Configuration of the agents and their worlds, all but the seed."""
 
-    Attributes:
-        backend: backend that computes; ``auto`` picks the best one available.
-        form: named set of optimisations.
-        settings: settings of the worlds.
-        worlds: number of worlds that every agent plays at the same time; its replay memory covers all of them.
-        hidden: width of all layers.
-        batch: transitions per update.
-        capacity: frames in the replay memory of each agent.
-        gamma: discount per turn.
-        learning_rate: learning rate of Adam.
-        gradient_norm: maximum norm of each agent's gradient.
-        soft_update: fraction by which the target net moves to the online net after an update.
-        epsilon: probability of a random action in the first epoch.
-        epsilon_step: decrease of epsilon per epoch.
-    """
-
-    backend: str = "torch"
-    form: str = "full"
-    settings: Settings = field(default_factory=Settings)
-    worlds: int = 1
-    hidden: int = 250
-    batch: int = 64
-    capacity: int = 1024
-    gamma: float = 0.99
-    learning_rate: float = 2.5e-4
-    gradient_norm: float = 1.0
-    soft_update: float = 0.001
-    epsilon: float = 0.6
-    epsilon_step: float = 0.0005
+    backend: Annotated[str, OneOf(backends.names_of("treasurehunt"))] = Field(
+        "torch", description="backend that computes; auto picks the best one available"
+    )
+    form: Annotated[str, OneOf(FORMS)] = Field("full", description="named set of optimisations")
+    num_worlds: int = Field(
+        1, ge=1, description="number of worlds that every agent plays at once; its replay memory covers all of them"
+    )
+    hidden: int = Field(250, ge=1, le=2**16, description="width of all layers")
+    batch_size: int = Field(64, ge=1, description="transitions per update")
+    capacity: int = Field(1024, ge=1, description="frames in the replay memory of each agent")
+    gamma: float = Field(0.99, ge=0, le=1, description="discount per turn")
+    learning_rate: float = Field(2.5e-4, ge=0, description="learning rate of Adam")
+    max_grad_norm: float = Field(1.0, ge=0, description="maximum norm of each agent's gradient")
+    soft_update: float = Field(
+        0.001, ge=0, description="fraction by which the target net moves to the online net after an update"
+    )
+    epsilon: float = Field(0.6, ge=0, description="probability of a random action in the first epoch")
+    epsilon_step: float = Field(0.0005, ge=0, description="decrease of epsilon per epoch")
 
     def __post_init__(self):
+        super().__post_init__()
         object.__setattr__(self, "backend", backends.resolve(self.backend))
-        backends.choose("form", self.form, backends.forms("treasurehunt"))
-        rates = dict.fromkeys(("learning_rate", "gradient_norm", "soft_update", "epsilon", "epsilon_step"), (0,))
-        check_fields(self, **rates, gamma=(0, 1), hidden=(1, 2**16), capacity=(1,))
-        check_fields(self, worlds=(1, self.capacity), batch=(1, self.capacity))
+        if self.batch_size > self.capacity:
+            raise ValueError(f"batch_size={self.batch_size} should be at most capacity={self.capacity}")
+
+    @property
+    def settings(self):
+        """Settings of the worlds."""
+        return Settings(**{field.name: getattr(self, field.name) for field in fields(Settings)})
 
     @property
     def weights(self):
         """Number of weights of all agents' nets."""
-        return count(NETS.values(), axes(self))
+        layers = layer_sizes(FRAMES * self.frame, self.hidden).items()
+        per_agent = sum((2 if name in NOISY else 1) * (rows + 1) * columns for name, (rows, columns) in layers)
+        return self.num_agents * per_agent
 
 
-def init_params(rng, config):
-    """Return weights of every agent, f32[N, ...], uniform in +-1/sqrt(fan_in)."""
-    agents, hidden, params = config.settings.agents, config.hidden, {}
-    sizes = {
-        "state": (FRAMES * config.settings.frame, hidden),
-        "cos": (COSINES, hidden),
-        "hidden": (hidden, hidden),
-        "heads": (hidden, 1 + ACTIONS),
-    }
-    for layer, (rows, columns) in sizes.items():
-        edge = rows**-0.5
-        params[f"w_{layer}"] = rng.uniform(-edge, edge, (agents, rows, columns)).astype(np.float32)
-        params[f"b_{layer}"] = rng.uniform(-edge, edge, (agents, columns)).astype(np.float32)
-        if layer in ("hidden", "heads"):
-            params[f"sw_{layer}"] = np.full((agents, rows, columns), NOISE_START * edge, np.float32)
-            params[f"sb_{layer}"] = np.full((agents, columns), NOISE_START * edge, np.float32)
-    return params
-
-
-class TreasurehuntAgents:
+class TreasurehuntAgents(Agent):
     """N agents that play and learn; weights, worlds, exploration and batches are all derived from the seed.
 
-    ``TreasurehuntAgents("jax", "compiled", seed=0, worlds=16)``; the keywords are those of :class:`Config`. The
+    ``TreasurehuntAgents("jax", "compiled", seed=0, num_worlds=16)``; the keywords are those of :class:`Config`. The
     constructor fills the replay memory with random play until a batch can be sampled.
-
-    Args:
-        backend: name of the backend.
-        form: named set of optimisations, see :data:`.options.FORMS`.
-        seed: seed of all random numbers.
-        config: other fields of :class:`Config`.
-
-    Raises:
-        ValueError: invalid arguments, also in the methods; the agents are left unchanged.
-        BackendUnavailable: the backend cannot run on this machine.
     """
 
-    UNIT = "epochs"  # unit of ``step``: one episode in all worlds and one update of every agent
+    Config = Config
+    UNIT = "epochs"  # one episode in all worlds and one update of every agent
     chunk = 1
 
     def __init__(self, backend="torch", form="full", *, seed, **config):
-        self._take(Config(backend, form, **config), np.random.default_rng(seed), 0)
-        weights, stored = init_params(self.rng, self.config), self._play_randomly()
-        self.loop = self._build(weights, stored, self.worlds.get_state())
-
-    @staticmethod
-    def configure(settings=MappingProxyType({}), **fields):
-        """Return a :class:`Config`; `settings` may be a mapping, as in a checkpoint."""
-        return Config(settings=settings if isinstance(settings, Settings) else Settings(**settings), **fields)
-
-    def _take(self, config, rng, step):
-        """Set everything except the loop."""
-        self.config, self.settings, self.rng, self.step = config, config.settings, rng, step
-        self.backend, self.options = backends.get(config.backend), backends.forms("treasurehunt")[config.form]
+        super().__init__(backend, form, seed=seed, **config)
+        config, self.settings = self.config, self.config.settings
+        self.backend, self.options = backends.get(config.backend), FORMS[config.form]
+        self.worlds = ArrayWorlds(self.settings, config.num_worlds)
         # tracks the valid starts, which are the same for all agents; its rows stay empty
-        self.mirror = Memory(1, config.worlds, config.capacity, 1, config.gamma)
-        self.worlds = ArrayWorlds(self.settings, config.worlds)
-
-    def _build(self, weights, stored, world_state):
-        """Build the epoch op from this start."""
-        names = ("learning_rate", "gamma", "gradient_norm", "soft_update", "capacity")
-        self.spec = {name: getattr(self.config, name) for name in names} | {
-            "settings": asdict(self.settings), "params": weights, "target": weights, "stored": stored,
-            "world_state": world_state,
-        }  # fmt: skip
-        example = tuple(blank(shape, axes(self.config)) for shape in ARGUMENTS["epoch"].values())
-        return self.backend.build("treasurehunt", "epoch", self.spec, example, self.options)
+        self.mirror = Memory(1, config.num_worlds, config.capacity, 1)
+        self.loop = None  # built by prepare() from _state
+        params = init_params(self.rng, config.num_agents, FRAMES * config.frame, config.hidden)
+        self.noise_size = noise_size(params)
+        zeros = {name: np.zeros_like(value) for name, value in params.items()}
+        parts = {"online": params, "target": params, "first": zeros, "second": zeros}
+        self._state = {f"learner.{part}.{name}": array for part, net in parts.items() for name, array in net.items()}
+        self._state["learner.step"] = np.array(0, np.int32)
+        self._state |= {f"memory.{name}": array for name, array in self._play_randomly().items()}
 
     def _play_randomly(self):
         """Play random episodes until the memory holds enough starts for a batch; return its arrays."""
-        agents, config, memory = self.settings.agents, self.config, self._empty_memory()
-        while len(memory.starts()) < config.batch:
+        config, rng, shape = self.config, self.rng, (self.settings.num_agents, self.config.num_worlds)
+        memory = Memory(*shape, config.capacity, self.settings.frame)
+        while (count := len(memory.starts())) < config.batch_size:
             if memory.pushed > 2 * memory.length:
-                raise ValueError(f"batch: got {config.batch}, wanted at most {len(memory.starts())}, all that fits")
-            obs, truncated = self.worlds.reset(self._draws(self.rng, config.worlds, self.cells)), False
+                raise ValueError(
+                    f"batch_size={config.batch_size} should be at most {count}, the transitions that fit in"
+                    f" capacity={config.capacity}"
+                )
+            obs, truncated = self.worlds.reset(self._draw_cells(rng, config.num_worlds)), False
             while not truncated:
-                actions = self.rng.integers(ACTIONS, size=(agents, config.worlds)).astype(np.int32)
-                seen = obs
-                obs, rewards, truncated = self.worlds.advance(actions, self._draws(self.rng, config.worlds, self.cells))
-                memory.push(seen, actions, rewards)
+                actions = rng.integers(ACTIONS, size=shape).astype(np.int32)
+                last_obs = obs
+                obs, rewards, truncated = self.worlds.advance(actions, self._draw_cells(rng, config.num_worlds))
+                memory.push(last_obs, actions, rewards)
             memory.finish(obs)
             self._count_episode()
         return memory.arrays()
 
-    def _empty_memory(self):
-        config = self.config
-        return Memory(self.settings.agents, config.worlds, config.capacity, self.settings.frame, config.gamma)
-
-    @property
-    def cells(self):
-        """Number of cells inside the walls of a world."""
-        return self.settings.height * self.settings.width
-
-    @property
-    def params(self):
-        """The online weights as NumPy, f32[N, ...], see :data:`.spec.NETS`."""
-        return self.loop.params
-
-    def _draws(self, rng, *shape):
-        return rng.integers(DRAWS, size=shape, dtype=np.int32)
-
     def _count_episode(self):
         """Advance the mirror by one episode of empty rows."""
-        blank = np.zeros((1, self.config.worlds), np.float32)
+        blank = np.zeros((1, self.config.num_worlds), np.float32)
         for _ in range(self.settings.turns):
             self.mirror.push(blank[..., None], blank.astype(np.int32), blank)
         self.mirror.finish(blank[..., None])
 
-    def draw_turns(self, rng, explore, worlds):
-        """Sample the random arguments of the ``turn`` op for one episode in `worlds` worlds."""
-        shape = self.settings.turns, self.settings.agents, worlds
+    def _loop_config(self, **initial):
+        """Return the configuration of the ``turn`` and ``epoch`` ops; `initial` is what they start from."""
+        names = ("learning_rate", "gamma", "max_grad_norm", "soft_update", "capacity")
+        return {name: getattr(self.config, name) for name in names} | {"settings": asdict(self.settings)} | initial
+
+    def prepare(self):
+        """Build the loop, which may start processes."""
+        if self.loop is None:
+            config = self._loop_config(
+                params=self.params, target=self.params, stored=entries(self._state, "memory."),
+                world_state=self.worlds.get_state(),
+            )  # fmt: skip
+            self.loop = self.backend.build("treasurehunt", "epoch", config, (), self.options)
+            self.loop.load_state(self._state)
+            self._state = None
+
+    @property
+    def params(self):
+        """The online weights as NumPy, f32[N, ...], see :func:`._numpy.init_params`."""
+        return self.loop.params if self.loop else entries(self._state, "learner.online.")
+
+    def _draw_cells(self, rng, *shape):
+        """Sample random numbers for every cell of a world, i32[*shape, C]."""
+        return rng.integers(DRAWS, size=(*shape, self.settings.cells), dtype=np.int32)
+
+    def draw_turns(self, rng, epsilon, num_worlds):
+        """Sample the random arguments of the ``turn`` op for one episode in `num_worlds` worlds."""
+        shape = self.settings.turns, self.settings.num_agents, num_worlds
         return (
-            self._draws(rng, self.settings.turns, worlds, self.cells),
+            self._draw_cells(rng, self.settings.turns, num_worlds),
             rng.random((*shape, QUANTILES), np.float32),
-            rng.random(shape) < explore,
+            rng.random(shape) < epsilon,
             rng.integers(ACTIONS, size=shape, dtype=np.int32),
         )
 
-    def draw_epoch(self, explore):
+    def draw_epoch(self, epsilon):
         """Sample the random arguments of the ``epoch`` op."""
-        agents, worlds, batch, rng = self.settings.agents, self.config.worlds, self.config.batch, self.rng
-        starts = self.mirror.starts()
-        rows = np.array([rng.choice(starts, batch, replace=False) for _ in range(agents)])
-        taus = rng.random((agents, 3, batch, QUANTILES), np.float32)
-        noise = rng.standard_normal((agents, 2, axes(self.config)["M"]), np.float32)
-        return self._draws(rng, worlds, self.cells), *self.draw_turns(rng, explore, worlds), rows, taus, noise
+        num_agents, num_worlds, batch_size = self.settings.num_agents, self.config.num_worlds, self.config.batch_size
+        rng, starts = self.rng, self.mirror.starts()
+        rows = np.array([rng.choice(starts, batch_size, replace=False) for _ in range(num_agents)])
+        train_taus = rng.random((num_agents, 3, batch_size, QUANTILES), np.float32)
+        noise = rng.standard_normal((num_agents, 2, self.noise_size), np.float32)
+        reset_draws = self._draw_cells(rng, num_worlds)
+        return reset_draws, *self.draw_turns(rng, epsilon, num_worlds), rows, train_taus, noise
 
-    def _epoch(self):
+    def _play_epoch(self):
         """Play an episode and learn; return each agent's return, averaged over worlds, and loss, f32[N] each."""
+        self.prepare()
         self._count_episode()
         epsilon = max(0.0, self.config.epsilon - self.config.epsilon_step * self.step)
         _, rewards, losses = self.loop(*self.draw_epoch(epsilon))
@@ -208,34 +175,34 @@ class TreasurehuntAgents:
         Returns:
             ``return``, averaged over agents and worlds, and ``loss``, averaged over agents.
         """
-        returns, losses = self._epoch()
+        returns, losses = self._play_epoch()
         return {"return": float(returns.mean()), "loss": float(np.mean(losses))}
 
     def run(self, epochs):
         """Learn for `epochs` epochs; return each agent's return, averaged over worlds, f32[epochs, N]."""
-        check_integer("epochs", epochs, 1, 2**31 - 1)
-        return np.array([self._epoch()[0] for _ in range(epochs)])
+        check_integer("epochs", epochs, 1)
+        return np.array([self._play_epoch()[0] for _ in range(epochs)])
 
-    def play(self, episodes, seed, explore=0.0):
+    def play(self, episodes, seed, epsilon=0.0):
         """Play episodes without learning, each in its own world; return each agent's return, f32[episodes, N].
 
-        `seed` determines worlds and exploration, `explore` is the probability of a random action.
+        `seed` determines worlds and exploration, `epsilon` is the probability of a random action.
         """
-        check_integer("episodes", episodes, 1, 2**31 - 1)
-        rng = np.random.default_rng(seed)
+        check_integer("episodes", episodes, 1)
+        rng, capacity = np.random.default_rng(seed), MIN_ROWS * episodes
         worlds = ArrayWorlds(self.settings, episodes)
-        worlds.reset(self._draws(rng, episodes, self.cells))
-        memory = Memory(self.settings.agents, episodes, LEAST * episodes, self.settings.frame, self.config.gamma)
-        spec = self.spec | {
-            "params": self.params, "world_state": worlds.get_state(), "stored": memory.arrays(),
-            "capacity": LEAST * episodes,
-        }  # fmt: skip
-        drawn = self.draw_turns(rng, explore, episodes)
-        play = self.backend.build("treasurehunt", "turn", spec, drawn, self.options)
+        worlds.reset(self._draw_cells(rng, episodes))
+        memory = Memory(self.settings.num_agents, episodes, capacity, self.settings.frame)
+        params = self.params
+        config = self._loop_config(
+            params=params, target=params, stored=memory.arrays(), capacity=capacity, world_state=worlds.get_state()
+        )
+        draws = self.draw_turns(rng, epsilon, episodes)
+        turns = self.backend.build("treasurehunt", "turn", config, (), self.options)
         try:
-            _, rewards = play(*drawn)
+            _, rewards = turns(*draws)
         finally:
-            play.close()
+            turns.close()
         return rewards.sum(axis=0).T
 
     def evaluate(self, episodes, seed):
@@ -243,57 +210,23 @@ class TreasurehuntAgents:
         returns = self.play(episodes, seed)
         return {"returns": returns.mean(axis=1)} | {f"agent_{n}": column for n, column in enumerate(returns.T)}
 
+    def state(self):
+        """Return nets, Adam's moments and replay memories as arrays."""
+        return self.loop.state() if self.loop else self._state
+
+    def load_state(self, arrays):
+        """Restore what :meth:`state` returned, also in another form or on another backend."""
+        if signature(arrays) != signature(self.state()):
+            raise ValueError("names, shapes or dtypes are not those of this configuration")
+        self.mirror.restore(
+            self.mirror.arrays() | {name: arrays[f"memory.{name}"] for name in ("time", "last", "pushed")}
+        )
+        if self.loop:
+            self.loop.load_state(arrays)
+        else:
+            self._state = arrays
+
     def close(self):
         """Stop the agents' worker processes, if any."""
-        self.loop.close()
-
-    def save(self, path):
-        """Write a checkpoint atomically: weights, moments, replay memory, random state and configuration."""
-        checkpoint.save(path, self, self.loop.state())
-
-    @classmethod
-    def load(cls, path, **changes):
-        """Restore agents from a checkpoint; training continues bit for bit.
-
-        Args:
-            path: checkpoint file.
-            changes: overrides of ``backend`` and ``form``.
-
-        Raises:
-            CheckpointError: the file is corrupt or truncated, or not a checkpoint of this architecture.
-        """
-        check_changes(changes)
-        config, state, rng, step = checkpoint.read(path, cls.configure, outline)
-        agents = cls.__new__(cls)
-        agents._take(replace(config, **changes), rng, step)
-        weights = {name: state[f"train.online.{name}"] for name in NETS}
-        agents.loop = agents._build(weights, agents._empty_memory().arrays(), agents.worlds.get_state())
-        agents.loop.load_state(state)
-        shared = {name: state[f"memory.{name}"] for name in ("time", "last", "pushed")}
-        agents.mirror.restore(agents.mirror.arrays() | shared)
-        return agents
-
-
-def outline(config, arrays):
-    """Return placeholders with the names, shapes and dtypes that a checkpoint must have."""
-    known = axes(config)
-    state = {f"train.{part}.{name}": blank(shape, known) for part in PARTS for name, shape in NETS.items()}
-    state |= {f"memory.{name}": blank(shape, known) for name, shape in MEMORY.items()}
-    return state | {"train.step": np.array(0, np.int32)}
-
-
-def axes(config):
-    """Return the size of each named axis of :mod:`.spec`."""
-    settings, hidden, heads = config.settings, config.hidden, 1 + ACTIONS
-    return {
-        "N": settings.agents, "K": config.worlds, "C": settings.height * settings.width, "B": config.batch,
-        "R": config.capacity, "L": config.capacity // config.worlds, "F": settings.frame, "S": FRAMES * settings.frame,
-        "Q": QUANTILES, "M": 3 * hidden + heads, "H": hidden, "D": heads, "T": settings.turns,
-    }  # fmt: skip
-
-
-def blank(shape, sizes):
-    """Return zeros of a shape like ``f32[N, B]``, as a broadcast view of a single element."""
-    dtypes = {"f32": np.float32, "i32": np.int32, "i8": np.int8, "i64": np.int64, "bool": np.bool_}
-    zero = dtypes[shape.partition("[")[0]](0)
-    return np.broadcast_to(zero, [int(sizes.get(name, name)) for name in parse(shape)[1]])
+        if self.loop:
+            self.loop.close()

@@ -6,8 +6,7 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from .spec import ACTIONS, COLOURS, DRAWS, Settings
-from .vector_env import ArrayWorlds, check_integers
+from .vector_env import ACTIONS, COLOURS, DRAWS, ArrayWorlds, Settings, check_integers
 
 PIXELS = 16
 
@@ -20,7 +19,7 @@ class TreasurehuntEnv(gymnasium.Env):
     truncated after ``settings.turns``. Info: empty.
 
     Args:
-        settings: world settings, a :class:`.spec.Settings`.
+        settings: a :class:`.vector_env.Settings`.
         render_mode: ``rgb_array``, or None.
 
     Raises:
@@ -32,11 +31,11 @@ class TreasurehuntEnv(gymnasium.Env):
 
     def __init__(self, settings=Settings(), render_mode=None):  # noqa: B008  (frozen)
         if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f"render_mode: got {render_mode!r}, wanted None or 'rgb_array'")
+            raise ValueError(f"render_mode={render_mode!r} should be None or 'rgb_array'")
         self.settings, self.render_mode = settings, render_mode
-        self.observation_space = gymnasium.spaces.Box(0, 1, (settings.agents, settings.frame), np.float32)
-        self.action_space = gymnasium.spaces.MultiDiscrete([ACTIONS] * settings.agents)
-        self.world, self.started, self.running = ArrayWorlds(settings, worlds=1), False, False
+        self.observation_space = gymnasium.spaces.Box(0, 1, (settings.num_agents, settings.frame), np.float32)
+        self.action_space = gymnasium.spaces.MultiDiscrete([ACTIONS] * settings.num_agents)
+        self.world, self.started, self.running = ArrayWorlds(settings, num_worlds=1), False, False
 
     def reset(self, *, seed=None, options=None):
         """Start an episode; return obs f32[N, F] and an empty info.
@@ -46,7 +45,7 @@ class TreasurehuntEnv(gymnasium.Env):
             options: must be empty or None.
         """
         if options:
-            raise ValueError(f"options: TreasurehuntEnv has no reset options, got {sorted(options)}; pass options=None")
+            raise ValueError(f"options={options} should be None: TreasurehuntEnv has no reset options")
         super().reset(seed=seed)
         obs = self.world.reset(self.draw())
         self.started = self.running = True
@@ -59,20 +58,20 @@ class TreasurehuntEnv(gymnasium.Env):
             obs f32[N, F], rewards f32[N], terminated (always False), truncated, and an empty info.
         """
         if not self.running:
-            raise ResetNeeded("step: got a step outside an episode, wanted reset() first")
-        actions = check_integers("actions", actions, (self.settings.agents,), ACTIONS - 1)
+            raise ResetNeeded("step() was called outside an episode: call reset() first")
+        actions = check_integers("actions", actions, (self.settings.num_agents,), ACTIONS - 1)
         obs, rewards, truncated = self.world.advance(actions[:, None], self.draw())
         self.running = not truncated
         return obs[:, 0], rewards[:, 0], False, truncated, {}
 
     def draw(self):
         """Sample the random numbers of one turn, i32[1, height * width]."""
-        return self.np_random.integers(DRAWS, size=(1, self.settings.height * self.settings.width), dtype=np.int32)
+        return self.np_random.integers(DRAWS, size=(1, self.settings.cells), dtype=np.int32)
 
     def render(self):
         """Return a picture of the world with its walls, u8[16 rows, 16 columns, 3], or None without a render mode."""
         if not self.started:
-            raise ResetNeeded("render: got no episode to look at, wanted reset() first")
+            raise ResetNeeded("render() was called before the first episode: call reset() first")
         if self.render_mode is None:
             return None
         cells, _ = self.world.dump()

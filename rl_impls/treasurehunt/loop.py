@@ -9,16 +9,15 @@ import numpy as np
 
 from ..common.op import Op
 from ..common.phases import Phases
-from .processes import ProcessTeams
-from .spec import settings_of
-from .team import Team, Teams
-from .vector_env import WORLDS
+from .process_team import ProcessTeam
+from .team import OneByOneTeam, Team
+from .vector_env import WORLDS, Settings
 
 PHASES = ("environment", "inference", "memory", "learning")
 TEAMS = {  # by the ``nets`` and ``processes`` options
     ("batched", "one"): Team,
-    ("one_by_one", "one"): Teams,
-    ("one_by_one", "per_agent"): ProcessTeams,
+    ("one_by_one", "one"): OneByOneTeam,
+    ("one_by_one", "per_agent"): ProcessTeam,
 }
 
 
@@ -26,26 +25,28 @@ class Turns(Op):
     """T turns of N agents in K worlds, without learning.
 
     Args:
-        spec: configuration of the loop, see :class:`.spec.Spec`.
-        worlds: number of worlds, K.
-        batch: transitions per update.
+        config: that of ``train_step``, see :func:`._torch.train_step`, and ``gamma``; ``settings``, arguments of
+            :class:`.vector_env.Settings`; ``capacity``, frames per agent in the replay memory, over all worlds;
+            ``stored``, its initial contents as in :meth:`.memory.Memory.arrays`; ``world_state``, see
+            :mod:`.vector_env`; and optionally ``worker_timeout``, seconds to wait for an agent's process.
         options: options of the loop.
         backend: backend that computes.
     """
 
-    def __init__(self, spec, worlds, batch, options, backend):
-        self.settings, self.start = settings_of(spec), spec["world_state"]
-        self.world = WORLDS[options.world](self.settings, worlds)
+    def __init__(self, config, options, backend):
+        self.settings, self.world_state = Settings(**config["settings"]), config["world_state"]
+        num_worlds = len(self.world_state["grid"])
+        self.worlds = WORLDS[options.world](self.settings, num_worlds)
         self.clock = Phases(*PHASES)
-        self.team = TEAMS[options.nets, options.processes](spec, worlds, batch, options, backend, self.clock)
+        self.team = TEAMS[options.nets, options.processes](config, num_worlds, options, backend, self.clock)
         self.play_turn = {"together": self.together, "interleaved": self.interleaved}[options.order]
         self.reset()
 
     def reset(self):
         """Restore the initial worlds and agents."""
         self.team.reset()
-        self.world.set_state(self.start)
-        self.obs = self.world.observe()
+        self.worlds.set_state(self.world_state)
+        self.obs = self.worlds.observe()
         self.clock.reset()
 
     def phases(self):
@@ -69,48 +70,48 @@ class Turns(Op):
         """Stop the team's worker processes, if any."""
         self.team.close()
 
-    def together(self, draws, *drawn):
+    def together(self, draws, taus, explore, random_actions):
         """Play a turn in which all agents observe, then act; return actions i32[N, K] and rewards f32[N, K].
 
-        `draws` i32[K, C] spawn items; `drawn` is taus f32[N, K, Q], explore bool[N, K], random_actions i32[N, K].
+        `draws` i32[K, C] spawn items; taus f32[N, K, Q], explore bool[N, K], random_actions i32[N, K].
         """
-        actions = self.team.act(self.obs, *drawn)
+        actions = self.team.act(self.obs, taus, explore, random_actions)
         self.clock("inference")
-        self.obs, rewards, _ = self.world.advance(actions, draws)
+        self.obs, rewards, _ = self.worlds.advance(actions, draws)
         self.clock("environment")
         return actions, rewards
 
-    def interleaved(self, draws, *drawn):
+    def interleaved(self, draws, *exploration):
         """Play a turn in which each agent observes after its predecessors have moved; otherwise as :meth:`together`."""
         actions, rewards = [], []
-        for agent in range(self.settings.agents):
-            obs = self.world.observe_agent(agent)
+        for agent in range(self.settings.num_agents):
+            obs = self.worlds.observe_agent(agent)
             self.clock("environment")
-            actions.append(self.team.act_alone(agent, obs, *(x[agent] for x in drawn)))
+            actions.append(self.team.act_alone(agent, obs, *(x[agent] for x in exploration)))
             self.clock("inference")
-            rewards.append(self.world.move_agent(agent, actions[-1]))
-        self.world.end_turn(draws)
-        self.obs = self.world.observe()
+            rewards.append(self.worlds.move_agent(agent, actions[-1]))
+        self.worlds.end_turn(draws)
+        self.obs = self.worlds.observe()
         self.clock("environment")
         return np.array(actions), np.array(rewards)
 
-    def play(self, *drawn):
+    def play(self, draws, taus, explore, random_actions):
         """Play and store T turns; return actions i32[T, N, K] and rewards f32[T, N, K].
 
-        `drawn` is draws i32[T, K, C], taus f32[T, N, K, Q], explore bool[T, N, K], random_actions i32[T, N, K].
+        draws i32[T, K, C], taus f32[T, N, K, Q], explore bool[T, N, K], random_actions i32[T, N, K]
         """
-        played = []
-        for turn in zip(*drawn):
+        turns = []
+        for turn in zip(draws, taus, explore, random_actions):
             actions, rewards = self.play_turn(*turn)
             self.team.remember(rewards)
             self.clock("memory")
-            played.append((actions, rewards))
-        return (*map(np.array, zip(*played)),)
+            turns.append((actions, rewards))
+        return (*map(np.array, zip(*turns)),)
 
-    def __call__(self, *drawn):
+    def __call__(self, draws, taus, explore, random_actions):
         """Start the clock and return :meth:`play` of the same arguments."""
         self.clock.start()
-        return self.play(*drawn)
+        return self.play(draws, taus, explore, random_actions)
 
 
 class Epoch(Turns):
@@ -130,7 +131,7 @@ class Epoch(Turns):
             noise: f32[N, 2, M], for the update.
         """
         self.clock.start()
-        self.obs = self.world.reset(reset_draws)
+        self.obs = self.worlds.reset(reset_draws)
         self.team.begin()
         self.clock("environment")
         played = self.play(draws, taus, explore, random_actions)

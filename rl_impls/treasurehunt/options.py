@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
+from typing import Literal
 
-from ..common.checks import check_choices
+from ..common.config import config
 
-CHOICES = MappingProxyType(
-    {
-        "order": ("together", "interleaved"),
-        "world": ("cells", "arrays"),
-        "nets": ("one_by_one", "batched"),
-        "cosines": ("direct", "doubling"),
-        "states": ("product", "lookup"),
-        "inference": ("grad", "no_grad", "inference_mode"),
-        "zero_grad": ("fill", "none"),
-        "optimizer": ("loop", "fused"),
-        "precision": ("float32", "bfloat16"),
-        "loop": ("python", "scan"),
-        "processes": ("one", "per_agent"),
-    }
+NEEDS = (  # an option's value, and the values of other options that it needs
+    ("loop", "scan", {"nets": "batched", "order": "together", "processes": "one"}),
+    ("order", "interleaved", {"nets": "one_by_one", "processes": "one"}),
+    ("processes", "per_agent", {"nets": "one_by_one"}),
 )
 
 
-@dataclass(frozen=True)
+@config
 class Options:
     """One value for every option.
 
@@ -44,30 +35,23 @@ class Options:
         processes: one process, or an additional one for each agent, which acts, remembers and learns there.
     """
 
-    order: str = "together"
-    world: str = "cells"
-    nets: str = "one_by_one"
-    cosines: str = "direct"
-    states: str = "product"
-    inference: str = "grad"
-    zero_grad: str = "fill"
-    optimizer: str = "loop"
-    precision: str = "float32"
-    loop: str = "python"
-    processes: str = "one"
+    order: Literal["together", "interleaved"] = "together"
+    world: Literal["cells", "arrays"] = "cells"
+    nets: Literal["one_by_one", "batched"] = "one_by_one"
+    cosines: Literal["direct", "doubling"] = "direct"
+    states: Literal["product", "lookup"] = "product"
+    inference: Literal["grad", "inference_mode"] = "grad"
+    zero_grad: Literal["fill", "none"] = "fill"
+    optimizer: Literal["loop", "fused"] = "loop"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    loop: Literal["python", "scan"] = "python"
+    processes: Literal["one", "per_agent"] = "one"
 
     def __post_init__(self) -> None:
-        """Raise ValueError for unknown values and for combinations that are not supported."""
-        check_choices(self, CHOICES)
-        if self.loop == "scan":
-            for name, wanted in (("nets", "batched"), ("order", "together"), ("processes", "one")):
-                if getattr(self, name) != wanted:
-                    raise ValueError(f"{name}: got {getattr(self, name)!r} with loop='scan', wanted {wanted!r}")
-        for name, value in (("order", "interleaved"), ("processes", "per_agent")):
-            if getattr(self, name) == value and self.nets != "one_by_one":
-                raise ValueError(f"nets: got {self.nets!r} with {name}={value!r}, wanted 'one_by_one'")
-        if self.order == "interleaved" and self.processes == "per_agent":
-            raise ValueError("order: got 'interleaved' with processes='per_agent', wanted 'together'")
+        for name, value, others in NEEDS:
+            for other, needed in others.items():
+                if getattr(self, name) == value and getattr(self, other) != needed:
+                    raise ValueError(f"{other}={getattr(self, other)!r} should be {needed!r} with {name}={value!r}")
 
 
 FULL = Options(

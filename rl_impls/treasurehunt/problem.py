@@ -37,24 +37,24 @@ UPDATE = {"state": 4, "cos": 4, "hidden": 5, "heads": 5}
 LOOP = "rounding changes which actions are taken; the workload's own tests check the loop"
 
 
-def nets(rng: np.random.Generator, agents: int) -> dict[str, Any]:
+def nets(rng: np.random.Generator, num_agents: int) -> dict[str, Any]:
     """Return random weights of every agent; the initial sigma of a noisy layer is 0.5 / sqrt(fan_in)."""
     params = {}
     for layer, (rows, columns) in LAYERS.items():
         edge = rows**-0.5
-        params[f"w_{layer}"] = rng.uniform(-edge, edge, (agents, rows, columns)).astype(np.float32)
-        params[f"b_{layer}"] = rng.uniform(-edge, edge, (agents, columns)).astype(np.float32)
+        params[f"w_{layer}"] = rng.uniform(-edge, edge, (num_agents, rows, columns)).astype(np.float32)
+        params[f"b_{layer}"] = rng.uniform(-edge, edge, (num_agents, columns)).astype(np.float32)
         if layer in ("hidden", "heads"):
-            params[f"sw_{layer}"] = np.full((agents, rows, columns), 0.5 * edge, np.float32)
-            params[f"sb_{layer}"] = np.full((agents, columns), 0.5 * edge, np.float32)
+            params[f"sw_{layer}"] = np.full((num_agents, rows, columns), 0.5 * edge, np.float32)
+            params[f"sb_{layer}"] = np.full((num_agents, columns), 0.5 * edge, np.float32)
     return params
 
 
-def config(rng: np.random.Generator, agents: int) -> dict[str, Any]:
+def config(rng: np.random.Generator, num_agents: int) -> dict[str, Any]:
     """Return an op's configuration with an agent's default hyperparameters and random weights."""
     return {
-        "params": nets(rng, agents), "target": nets(rng, agents), "learning_rate": 2.5e-4, "gamma": 0.99,
-        "gradient_norm": 1.0, "soft_update": 0.001, "settings": {"agents": agents}, "capacity": CAPACITY,
+        "params": nets(rng, num_agents), "target": nets(rng, num_agents), "learning_rate": 2.5e-4, "gamma": 0.99,
+        "max_grad_norm": 1.0, "soft_update": 0.001, "settings": {"num_agents": num_agents}, "capacity": CAPACITY,
     }  # fmt: skip
 
 
@@ -64,9 +64,9 @@ def frames(rng: np.random.Generator, *shape: int) -> Any:
     return (kinds == np.arange(KINDS)[:, None]).astype(np.float32).reshape(*shape, FRAME)
 
 
-def states(rng: np.random.Generator, agents: int, batch_size: int) -> Any:
+def states(rng: np.random.Generator, num_agents: int, batch_size: int) -> Any:
     """Return states of five frames each, f32[N, B, S]."""
-    return frames(rng, agents, batch_size, FRAMES).reshape(agents, batch_size, STATE)
+    return frames(rng, num_agents, batch_size, FRAMES).reshape(num_agents, batch_size, STATE)
 
 
 def uniform(rng: np.random.Generator, *shape: int) -> Any:
@@ -79,43 +79,44 @@ def normal(rng: np.random.Generator, *shape: int) -> Any:
     return rng.standard_normal(shape, np.float32)
 
 
-def world_state(rng: np.random.Generator, agents: int, worlds: int) -> dict[str, Any]:
+def world_state(rng: np.random.Generator, num_agents: int, num_worlds: int) -> dict[str, Any]:
     """Return worlds with items in a tenth of the cells and agents on cells without items."""
     cells = np.arange(ROWS * ROWS).reshape(ROWS, ROWS)[RADIUS:-RADIUS, RADIUS:-RADIUS].ravel()
-    grid = np.ones((worlds, ROWS * ROWS), np.int8)
-    grid[:, cells] = np.where(rng.random((worlds, len(cells))) < 0.1, rng.integers(2, 5, (worlds, len(cells))), 0)
-    where = np.array([rng.choice(cells, agents, replace=False) for _ in range(worlds)], np.int32).T
-    grid[np.arange(worlds), where] = 0
+    grid = np.ones((num_worlds, ROWS * ROWS), np.int8)
+    shape = num_worlds, len(cells)
+    grid[:, cells] = np.where(rng.random(shape) < 0.1, rng.integers(2, 5, shape), 0)
+    where = np.array([rng.choice(cells, num_agents, replace=False) for _ in range(num_worlds)], np.int32).T
+    grid[np.arange(num_worlds), where] = 0
     return {"grid": grid, "where": where, "turn": np.array(0, np.int32)}
 
 
-def replay_memory(rng: np.random.Generator, agents: int, worlds: int) -> dict[str, Any]:
+def replay_memory(rng: np.random.Generator, num_agents: int, num_worlds: int) -> dict[str, Any]:
     """Return a replay memory filled with as many whole episodes as fit, at most four."""
-    length = CAPACITY // worlds
+    length = CAPACITY // num_worlds
     pushed = min(4, length // (EPISODE + 1)) * (EPISODE + 1)
     slots = np.arange(length)
     return {
-        "frames": frames(rng, agents, CAPACITY),
-        "actions": rng.integers(ACTIONS, size=(agents, CAPACITY)).astype(np.int32),
-        "rewards": rng.choice(REWARDS, (agents, CAPACITY)),
+        "frames": frames(rng, num_agents, CAPACITY),
+        "actions": rng.integers(ACTIONS, size=(num_agents, CAPACITY)).astype(np.int32),
+        "rewards": rng.choice(REWARDS, (num_agents, CAPACITY)),
         "time": np.where(slots < pushed, slots % (EPISODE + 1), 0).astype(np.int32),
-        "last": ((slots < pushed) & (slots % (EPISODE + 1) == EPISODE)).astype(np.int8),
+        "last": (slots < pushed) & (slots % (EPISODE + 1) == EPISODE),
         "pushed": np.array(pushed),
     }
 
 
-def starts(worlds: int, pushed: int) -> Any:
+def starts(num_worlds: int, pushed: int) -> Any:
     """Return the rows where a transition starts once `pushed` rows were stored per world."""
-    length = CAPACITY // worlds
+    length = CAPACITY // num_worlds
     episodes = min(pushed, length) // (EPISODE + 1)
     slots = (pushed - 1 - np.arange(episodes * (EPISODE + 1))) % length
     slots = slots[np.arange(len(slots)) % (EPISODE + 1) != 0]  # without the final row of each episode
-    return (np.arange(worlds)[:, None] * length + slots).ravel()
+    return (np.arange(num_worlds)[:, None] * length + slots).ravel()
 
 
-def sampled_rows(rng: np.random.Generator, agents: int, worlds: int, pushed: int) -> Any:
+def sampled_rows(rng: np.random.Generator, num_agents: int, num_worlds: int, pushed: int) -> Any:
     """Sample B distinct rows of the replay memory for each agent, i64[N, B]."""
-    return np.array([rng.choice(starts(worlds, pushed), BATCH, replace=False) for _ in range(agents)])
+    return np.array([rng.choice(starts(num_worlds, pushed), BATCH, replace=False) for _ in range(num_agents)])
 
 
 def acting_draws(rng: np.random.Generator, *shape: int) -> tuple[Any, ...]:
@@ -124,21 +125,21 @@ def acting_draws(rng: np.random.Generator, *shape: int) -> tuple[Any, ...]:
     return uniform(rng, *shape, QUANTILES), explore, rng.integers(ACTIONS, size=shape).astype(np.int32)
 
 
-def training_draws(rng: np.random.Generator, agents: int) -> tuple[Any, ...]:
+def training_draws(rng: np.random.Generator, num_agents: int) -> tuple[Any, ...]:
     """Return quantile fractions for three forward passes and noise for two."""
-    return uniform(rng, agents, 3, BATCH, QUANTILES), normal(rng, agents, 2, NOISE)
+    return uniform(rng, num_agents, 3, BATCH, QUANTILES), normal(rng, num_agents, 2, NOISE)
 
 
-def turn_draws(rng: np.random.Generator, turns: int, agents: int, worlds: int) -> tuple[Any, ...]:
+def turn_draws(rng: np.random.Generator, turns: int, num_agents: int, num_worlds: int) -> tuple[Any, ...]:
     """Return the random arguments of T turns: i32[T, K, C] for the worlds, then :func:`acting_draws`."""
-    draws = rng.integers(2**31 - 1, size=(turns, worlds, SIDE * SIDE)).astype(np.int32)
-    return draws, *acting_draws(rng, turns, agents, worlds)
+    draws = rng.integers(2**31 - 1, size=(turns, num_worlds, SIDE * SIDE)).astype(np.int32)
+    return draws, *acting_draws(rng, turns, num_agents, num_worlds)
 
 
-def loop_config(rng: np.random.Generator, agents: int, worlds: int) -> dict[str, Any]:
+def loop_config(rng: np.random.Generator, num_agents: int, num_worlds: int) -> dict[str, Any]:
     """Return a configuration with worlds and a replay memory."""
-    start = {"world_state": world_state(rng, agents, worlds), "stored": replay_memory(rng, agents, worlds)}
-    return config(rng, agents) | start
+    state, stored = world_state(rng, num_agents, num_worlds), replay_memory(rng, num_agents, num_worlds)
+    return config(rng, num_agents) | {"world_state": state, "stored": stored}
 
 
 def multiplications(batch_size: int, passes: Mapping[str, float]) -> float:
@@ -151,47 +152,47 @@ def multiplications(batch_size: int, passes: Mapping[str, float]) -> float:
     )
 
 
-def observe_bytes(agents: int, worlds: int) -> float:
+def observe_bytes(num_agents: int, num_worlds: int) -> float:
     """Return the bytes of the frames written."""
-    return 4.0 * agents * worlds * FRAME
+    return 4.0 * num_agents * num_worlds * FRAME
 
 
-def stack_bytes(agents: int, worlds: int) -> float:
+def stack_bytes(num_agents: int, num_worlds: int) -> float:
     """Return the bytes of the frames read and the states written."""
-    return 2 * 4.0 * agents * worlds * STATE
+    return 2 * 4.0 * num_agents * num_worlds * STATE
 
 
-def sample_bytes(agents: int) -> float:
+def sample_bytes(num_agents: int) -> float:
     """Return the bytes of both states of each transition, read and written."""
-    return 2 * stack_bytes(agents, BATCH)
+    return 2 * stack_bytes(num_agents, BATCH)
 
 
-def forward_flops(agents: int, batch_size: int) -> float:
+def forward_flops(num_agents: int, batch_size: int) -> float:
     """Return the FLOPs of one forward pass of every agent."""
-    return 2 * agents * multiplications(batch_size, FORWARD)
+    return 2 * num_agents * multiplications(batch_size, FORWARD)
 
 
-def forward_bytes(agents: int, batch_size: int) -> float:
+def forward_bytes(num_agents: int, batch_size: int) -> float:
     """Return the bytes of states, quantile fractions and noise read, and of quantiles written."""
-    return 4.0 * agents * (batch_size * (STATE + QUANTILES + QUANTILES * ACTIONS) + NOISE)
+    return 4.0 * num_agents * (batch_size * (STATE + QUANTILES + QUANTILES * ACTIONS) + NOISE)
 
 
-def train_flops(agents: int) -> float:
+def train_flops(num_agents: int) -> float:
     """Return the FLOPs of one update of every agent."""
-    return 2 * agents * multiplications(BATCH, UPDATE)
+    return 2 * num_agents * multiplications(BATCH, UPDATE)
 
 
-def turn_flops(turns: int, agents: int, worlds: int) -> float:
+def turn_flops(turns: int, num_agents: int, num_worlds: int) -> float:
     """Return the FLOPs of acting for T turns.
 
     With one world, the few rows of the first layer that a state needs can be looked up; many worlds need all rows.
     """
-    return 2 * turns * agents * multiplications(worlds, LOOKED_UP if worlds == 1 else FORWARD)
+    return 2 * turns * num_agents * multiplications(num_worlds, LOOKED_UP if num_worlds == 1 else FORWARD)
 
 
-def epoch_flops(agents: int, worlds: int) -> float:
+def epoch_flops(num_agents: int, num_worlds: int) -> float:
     """Return the FLOPs of an episode and one update of every agent."""
-    return turn_flops(EPISODE, agents, worlds) + train_flops(agents)
+    return turn_flops(EPISODE, num_agents, num_worlds) + train_flops(num_agents)
 
 
 def problem(op: str, config: dict[str, Any], *args: Any, **more: Any) -> Problem:
@@ -199,29 +200,32 @@ def problem(op: str, config: dict[str, Any], *args: Any, **more: Any) -> Problem
     return Problem("treasurehunt", op, config, args, **more)
 
 
-def observe(seed: int, agents: int, worlds: int) -> Problem:
+def observe(seed: int, num_agents: int, num_worlds: int) -> Problem:
     """Observations of every agent."""
     rng = np.random.default_rng(seed)
-    found = {"settings": {"agents": agents}, "world_state": world_state(rng, agents, worlds)}
-    return problem("observe", found, unit="observations", items=agents * worlds, bytes=observe_bytes(agents, worlds))
-
-
-def stack(seed: int, agents: int, worlds: int) -> Problem:
-    """States from the previous four frames and the current one."""
-    rng = np.random.default_rng(seed)
+    worlds = {"settings": {"num_agents": num_agents}, "world_state": world_state(rng, num_agents, num_worlds)}
     return problem(
-        "stack", {}, frames(rng, agents, worlds, FRAMES - 1), frames(rng, agents, worlds), unit="states",
-        items=agents * worlds, bytes=stack_bytes(agents, worlds),
+        "observe", worlds, unit="observations", items=num_agents * num_worlds,
+        bytes=observe_bytes(num_agents, num_worlds),
     )  # fmt: skip
 
 
-def sample(seed: int, agents: int) -> Problem:
+def stack(seed: int, num_agents: int, num_worlds: int) -> Problem:
+    """States from the previous four frames and the current one."""
+    rng, shape = np.random.default_rng(seed), (num_agents, num_worlds)
+    return problem(
+        "stack", {}, frames(rng, *shape, FRAMES - 1), frames(rng, *shape), unit="states",
+        items=num_agents * num_worlds, bytes=stack_bytes(*shape),
+    )  # fmt: skip
+
+
+def sample(seed: int, num_agents: int) -> Problem:
     """One batch of transitions per agent from the replay memory."""
     rng = np.random.default_rng(seed)
-    stored = replay_memory(rng, agents, 1)
+    stored = replay_memory(rng, num_agents, 1)
     return problem(
-        "sample", {"stored": stored, "gamma": 0.99}, sampled_rows(rng, agents, 1, int(stored["pushed"])),
-        unit="transitions", items=agents * BATCH, bytes=sample_bytes(agents),
+        "sample", {"stored": stored, "gamma": 0.99}, sampled_rows(rng, num_agents, 1, int(stored["pushed"])),
+        unit="transitions", items=num_agents * BATCH, bytes=sample_bytes(num_agents),
     )  # fmt: skip
 
 
@@ -234,59 +238,59 @@ def quantile_huber(seed: int, batch_size: int) -> Problem:
     )
 
 
-def forward_inputs(seed: int, agents: int, batch_size: int) -> tuple[Any, ...]:
+def forward_inputs(seed: int, num_agents: int, batch_size: int) -> tuple[Any, ...]:
     """Return a configuration, and states, quantile fractions and noise for every agent."""
     rng = np.random.default_rng(seed)
     return (
-        config(rng, agents), states(rng, agents, batch_size), uniform(rng, agents, batch_size, QUANTILES),
-        normal(rng, agents, NOISE),
+        config(rng, num_agents), states(rng, num_agents, batch_size), uniform(rng, num_agents, batch_size, QUANTILES),
+        normal(rng, num_agents, NOISE),
     )  # fmt: skip
 
 
-def forward(seed: int, agents: int, batch_size: int) -> Problem:
+def forward(seed: int, num_agents: int, batch_size: int) -> Problem:
     """Quantiles of a batch of states per agent."""
     return problem(
-        "forward", *forward_inputs(seed, agents, batch_size), unit="states", items=agents * batch_size,
-        flops=forward_flops(agents, batch_size), bytes=forward_bytes(agents, batch_size),
+        "forward", *forward_inputs(seed, num_agents, batch_size), unit="states", items=num_agents * batch_size,
+        flops=forward_flops(num_agents, batch_size), bytes=forward_bytes(num_agents, batch_size),
     )  # fmt: skip
 
 
-def first_call(seed: int, agents: int, batch_size: int) -> Problem:
+def first_call(seed: int, num_agents: int, batch_size: int) -> Problem:
     """Build ``forward`` and call it for the first time; mostly compile time."""
-    return problem("first_call", *forward_inputs(seed, agents, batch_size), unit="first calls")
+    return problem("first_call", *forward_inputs(seed, num_agents, batch_size), unit="first calls")
 
 
-def act(seed: int, agents: int, worlds: int) -> Problem:
+def act(seed: int, num_agents: int, num_worlds: int) -> Problem:
     """Actions of every agent in every world, one in ten of them random."""
     rng = np.random.default_rng(seed)
     return problem(
-        "act", config(rng, agents), states(rng, agents, worlds), *acting_draws(rng, agents, worlds), unit="actions",
-        items=agents * worlds, flops=forward_flops(agents, worlds),
+        "act", config(rng, num_agents), states(rng, num_agents, num_worlds), *acting_draws(rng, num_agents, num_worlds),
+        unit="actions", items=num_agents * num_worlds, flops=forward_flops(num_agents, num_worlds),
     )  # fmt: skip
 
 
-def train_step(seed: int, agents: int) -> Problem:
+def train_step(seed: int, num_agents: int) -> Problem:
     """One update of every agent."""
     rng = np.random.default_rng(seed)
     batch = (
-        states(rng, agents, BATCH),
-        rng.integers(ACTIONS, size=(agents, BATCH)).astype(np.int32),
-        rng.choice(REWARDS, (agents, BATCH)),
-        states(rng, agents, BATCH),
-        np.float32(0.99) ** rng.integers(1, 4, (agents, BATCH)).astype(np.float32),
+        states(rng, num_agents, BATCH),
+        rng.integers(ACTIONS, size=(num_agents, BATCH)).astype(np.int32),
+        rng.choice(REWARDS, (num_agents, BATCH)),
+        states(rng, num_agents, BATCH),
+        np.float32(0.99) ** rng.integers(1, 4, (num_agents, BATCH)).astype(np.float32),
     )
     return problem(
-        "train_step", config(rng, agents), *batch, *training_draws(rng, agents), unit="updates", items=agents,
-        flops=train_flops(agents), reference="torch", tolerance=1e-4,
+        "train_step", config(rng, num_agents), *batch, *training_draws(rng, num_agents), unit="updates",
+        items=num_agents, flops=train_flops(num_agents), reference="torch", tolerance=1e-4,
     )  # fmt: skip
 
 
 def gradient(seed: int) -> Problem:
     """Loss and gradient of one agent: an update without the optimiser."""
-    whole = train_step(seed, 1)
-    found = {part: {name: value[0] for name, value in whole.config[part].items()} for part in ("params", "target")}
+    update = train_step(seed, 1)
+    nets = {net: {name: value[0] for name, value in update.config[net].items()} for net in ("params", "target")}
     return problem(
-        "gradient", found, *(array[0] for array in whole.args), unit="gradients", flops=whole.flops,
+        "gradient", nets, *(array[0] for array in update.args), unit="gradients", flops=update.flops,
         reference="torch", tolerance=1e-4,
     )  # fmt: skip
 
@@ -294,33 +298,35 @@ def gradient(seed: int) -> Problem:
 def draw(seed: int) -> Problem:
     """Distinct rows of the replay memory for one batch, sampled by each library's own generator."""
     return problem(
-        "draw", {"seed": seed, "capacity": CAPACITY, "batch": BATCH}, unit="draws", repeatable=False,
+        "draw", {"seed": seed, "capacity": CAPACITY, "batch_size": BATCH}, unit="draws", repeatable=False,
         unreferenced="each library draws numbers of its own",
     )  # fmt: skip
 
 
-def turn(seed: int, agents: int, worlds: int) -> Problem:
+def turn(seed: int, num_agents: int, num_worlds: int) -> Problem:
     """Ten turns with scaled-up nets, so that actions depend on the observations and on who moved before."""
     rng = np.random.default_rng(seed)
-    found = loop_config(rng, agents, worlds)
-    params = found["params"]
+    config = loop_config(rng, num_agents, num_worlds)
+    params = config["params"]
     params["w_state"] *= 3
     params["w_hidden"] *= 3
     params["w_heads"] -= params["w_heads"].mean(axis=1, keepdims=True)
     params["b_heads"][:] = 0
     return problem(
-        "turn", found, *turn_draws(rng, TURNS, agents, worlds), io="own", unit="turns", items=TURNS * worlds,
-        flops=turn_flops(TURNS, agents, worlds), max_calls=EPISODE // TURNS, unreferenced=LOOP,
+        "turn", config, *turn_draws(rng, TURNS, num_agents, num_worlds), io="own", unit="turns",
+        items=TURNS * num_worlds, flops=turn_flops(TURNS, num_agents, num_worlds), max_calls=EPISODE // TURNS,
+        unreferenced=LOOP,
     )  # fmt: skip
 
 
-def epoch(seed: int, agents: int, worlds: int) -> Problem:
+def epoch(seed: int, num_agents: int, num_worlds: int) -> Problem:
     """An episode of fifty turns and one update of every agent."""
     rng = np.random.default_rng(seed)
-    found = loop_config(rng, agents, worlds)
-    reset = rng.integers(2**31 - 1, size=(worlds, SIDE * SIDE)).astype(np.int32)
-    rows = sampled_rows(rng, agents, worlds, int(found["stored"]["pushed"]) + EPISODE + 1)
+    config = loop_config(rng, num_agents, num_worlds)
+    reset_draws = rng.integers(2**31 - 1, size=(num_worlds, SIDE * SIDE)).astype(np.int32)
+    rows = sampled_rows(rng, num_agents, num_worlds, int(config["stored"]["pushed"]) + EPISODE + 1)
     return problem(
-        "epoch", found, reset, *turn_draws(rng, EPISODE, agents, worlds), rows, *training_draws(rng, agents), io="own",
-        unit="turns", items=EPISODE * worlds, flops=epoch_flops(agents, worlds), max_calls=1, unreferenced=LOOP,
+        "epoch", config, reset_draws, *turn_draws(rng, EPISODE, num_agents, num_worlds), rows,
+        *training_draws(rng, num_agents), io="own", unit="turns", items=EPISODE * num_worlds,
+        flops=epoch_flops(num_agents, num_worlds), max_calls=1, unreferenced=LOOP,
     )  # fmt: skip

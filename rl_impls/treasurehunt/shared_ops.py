@@ -1,58 +1,51 @@
 """Ops composed of other ops, written once for all backends.
 
-Builders take the arguments described in :mod:`._numpy`, with ``backend`` in place of ``target``.
+Builders take the arguments described in :mod:`._numpy`, with ``backend`` in place of ``compiler``.
 """
 
 from __future__ import annotations
 
 import contextlib
 
-from ..common.shapes import sizes
-from .loop import Epoch, Turns
-from .spec import ARGUMENTS
+from . import loop
 
 
-def program(make, spec, example, worlds, batch, options, backend):
-    """Return a loop compiled as one program, ``make_turns`` or ``make_epoch``; raise ValueError off JAX."""
+def loops(options, backend):
+    """Return the module with the classes ``Turns`` and ``Epoch`` of the ``loop`` option."""
+    if options.loop == "python":
+        return loop
     if backend.library != "jax":
-        raise ValueError(f"loop: got 'scan' on {backend.name}, wanted jax")
+        raise ValueError(f"loop='scan' needs a JAX backend, not {backend.name}")
     from . import scan_loop  # imports JAX
 
-    return scan_loop.Program(getattr(scan_loop, make), spec, example, worlds, batch, options, backend)
+    return scan_loop
 
 
-def turn(spec, example, *, options, backend):
+def turn(config, example, *, options, backend):
     """Build ``turn``: T turns of N agents in K worlds, without learning; see :class:`.loop.Turns`.
 
     draws i32[T, K, C], taus f32[T, N, K, Q], explore bool[T, N, K], random_actions i32[T, N, K] -> actions
     i32[T, N, K], rewards f32[T, N, K]
     """
-    worlds, batch = sizes(ARGUMENTS["turn"], example)["K"], 1
-    if options.loop == "scan":
-        return program("make_turns", spec, example, worlds, batch, options, backend)
-    return Turns(spec, worlds, batch, options, backend)
+    return loops(options, backend).Turns(config, options, backend)
 
 
-def epoch(spec, example, *, options, backend):
+def epoch(config, example, *, options, backend):
     """Build ``epoch``: an episode in K worlds and one update of every agent; see :class:`.loop.Epoch`.
 
     reset_draws i32[K, C], the arguments of :func:`turn`, rows i64[N, B], train_taus f32[N, 3, B, Q], noise f32[N, 2, M]
     -> actions i32[T, N, K], rewards f32[T, N, K], losses f32[N]
     """
-    found = sizes(ARGUMENTS["epoch"], example)
-    worlds, batch = found["K"], found["B"]
-    if options.loop == "scan":
-        return program("make_epoch", spec, example, worlds, batch, options, backend)
-    return Epoch(spec, worlds, batch, options, backend)
+    return loops(options, backend).Epoch(config, options, backend)
 
 
-def first_call(spec, example, *, options, backend):
+def first_call(config, example, *, options, backend):
     """Build ``first_call``: build and call ``forward`` without any compilation cache, to measure compile time."""
 
     def call(*args):
         compiler = backend.new_compiler()
         with uncached(backend):
-            net = backend.build("treasurehunt", "forward", spec, args, options, compiler)
+            net = backend.build("treasurehunt", "forward", config, args, options, compiler)
             return backend.wait(net(*args))
 
     return call
@@ -73,12 +66,12 @@ def jax_uncached():
         jax.config.update("jax_enable_compilation_cache", value)
         compilation_cache.reset_cache()  # JAX checks only once per process whether there is a cache
 
-    kept = jax.config.jax_enable_compilation_cache
+    enabled = jax.config.jax_enable_compilation_cache
     enable(False)
     try:
         yield
     finally:
-        enable(kept)
+        enable(enabled)
 
 
 def torch_uncached():

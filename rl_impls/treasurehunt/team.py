@@ -1,64 +1,58 @@
-"""Nets, replay memory and frame stacks of all agents of a loop: act, remember and learn, jointly or one by one."""
+"""The agents of a loop, who act, remember and learn: a :class:`Team` of all at once, or one after the other."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..common.phases import untimed
-from ._numpy import noise_size
-from .memory import Memory, gather, push_recent, stack
-from .per_agent import Learners, of_agent, slice_of
-from .spec import FRAMES
-
-QUANTILES = 12
-
-
-def blank_batch(params, batch):
-    """Return a batch of zeros with the shapes of an update of all agents in `params`, `batch` transitions each."""
-    agents, size, _ = params["w_state"].shape
-    states, scalars = np.zeros((agents, batch, size), np.float32), np.zeros((agents, batch), np.float32)
-    taus, noise = np.zeros((agents, 3, batch, QUANTILES), np.float32), np.zeros((agents, 2, noise_size(params)))
-    return states, scalars.astype(np.int32), scalars, states, scalars, taus, noise.astype(np.float32)
+from ._numpy import QUANTILES, noise_size
+from .memory import FRAMES, Memory, gather, push_recent, stack
+from .one_by_one import Learners, of_agent, slice_of
 
 
 class Team:
-    """Nets, replay memory and recent frames of N agents in K worlds.
+    """Nets, optimisers, replay memories and recent frames of N agents in K worlds.
 
-    `spec` is a :class:`.spec.Spec`, `batch` the transitions per update. `clock` is called with the name of each phase
-    when it ends, see :class:`~rl_impls.common.phases.Phases`.
+    Args:
+        config: configuration of the loop, see :class:`.loop.Turns`.
+        num_worlds: number of worlds, K.
+        options: options of the loop.
+        backend: backend that computes.
+        clock: called with the name of each phase when it ends, see :class:`~rl_impls.common.phases.Phases`.
     """
 
-    def __init__(self, spec, worlds, batch, options, backend, clock=untimed):
-        agents, size, _ = spec["params"]["w_state"].shape
-        self.stored, self.gamma, self.clock = spec["stored"], spec["gamma"], clock
-        self.memory = Memory(agents, worlds, spec["capacity"], size // FRAMES, self.gamma)
-        self.blank = np.zeros((agents, worlds, FRAMES - 1, size // FRAMES), np.float32)
+    def __init__(self, config, num_worlds, options, backend, clock=untimed):
+        num_agents, size, _ = config["params"]["w_state"].shape
+        self.stored, self.gamma, self.clock = config["stored"], config["gamma"], clock
+        self.memory = Memory(num_agents, num_worlds, config["capacity"], size // FRAMES)
+        self.no_frames = np.zeros((num_agents, num_worlds, FRAMES - 1, size // FRAMES), np.float32)
         self.from_host, self.to_host, self.wait = backend.from_host, backend.to_host, backend.wait
-        example = tuple(map(backend.to_device, blank_batch(spec["params"], batch)))
-        self.train = backend.build("treasurehunt", "train_step", trained(spec), example, options)
-        states = np.zeros((agents, worlds, size), np.float32)
-        taus, flags = np.zeros((agents, worlds, QUANTILES), np.float32), np.zeros((agents, worlds), bool)
-        example = tuple(map(backend.to_device, (states, taus, flags, flags.astype(np.int32))))
-        self.actor = self.train.actor(example)
+        batch = tuple(map(backend.to_device, blank_batch(config["params"])))
+        self.learner = backend.build("treasurehunt", "train_step", config, batch, options)
+        states = np.zeros((num_agents, num_worlds, size), np.float32)
+        taus = np.zeros((num_agents, num_worlds, QUANTILES), np.float32)
+        explore, random_actions = (np.zeros((num_agents, num_worlds), dtype) for dtype in (np.bool_, np.int32))
+        self.actor = self.learner.actor(tuple(map(backend.to_device, (states, taus, explore, random_actions))))
         self.reset()
 
     def reset(self):
         """Restore the initial nets and memory, and begin an episode."""
-        self.train.reset()
+        self.learner.reset()
         self.memory.restore(self.stored)
         self.begin()
 
     def begin(self):
         """Begin an episode by clearing the recent frames."""
-        self.recent = self.blank
+        self.recent = self.no_frames
 
-    def act(self, obs, *drawn):
-        """Return actions i32[N, K] from the recent frames and the observations `obs`, f32[N, K, F].
+    def act(self, obs, taus, explore, random_actions):
+        """Return actions i32[N, K] from the recent frames and the observations, f32[N, K, F].
 
-        `drawn` is taus f32[N, K, Q], explore bool[N, K], random_actions i32[N, K].
+        taus f32[N, K, Q], explore bool[N, K] and random_actions i32[N, K] are drawn at random.
         """
+        states = stack(self.recent, obs)
         self.obs = obs
-        self.actions = self.to_host(self.actor(*map(self.from_host, (stack(self.recent, obs), *drawn))))
+        self.actions = self.to_host(self.actor(*map(self.from_host, (states, taus, explore, random_actions))))
         return self.actions
 
     def remember(self, rewards):
@@ -77,56 +71,39 @@ class Team:
         """
         batch = gather(self.memory.fields, rows, self.gamma)
         self.clock("memory")
-        losses = self.to_host(self.wait(self.train(*map(self.from_host, (*batch, taus, noise)))))
+        losses = self.to_host(self.wait(self.learner(*map(self.from_host, (*batch, taus, noise)))))
         self.clock("learning")
         return losses
 
     @property
     def params(self):
         """The online weights, f32[N, ...]."""
-        return self.train.params
+        return self.learner.params
 
     def state(self):
-        """Return nets, moments and memory as NumPy, named ``train.*`` and ``memory.*``."""
-        return state_of(self.train, self.memory)
+        """Return nets, moments and memory as NumPy, named ``learner.*`` and ``memory.*``."""
+        return state_of(self.learner, self.memory)
 
     def load_state(self, state):
         """Restore a state, also one from another form or backend."""
-        load_into(self.train, self.memory, state)
+        load_into(self.learner, self.memory, state)
         self.begin()
 
     def close(self):
         """Nothing to close."""
 
 
-def state_of(train, memory):
-    """Return the state of a learner and a memory as one dict, named ``train.*`` and ``memory.*``."""
-    parts = {"train": train.state(), "memory": memory.arrays()}
-    return {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
-
-
-def load_into(train, memory, state):
-    """Restore what :func:`state_of` returned into a learner and a memory."""
-    for part, load in (("train.", train.load_state), ("memory.", memory.restore)):
-        load({name.removeprefix(part): value for name, value in state.items() if name.startswith(part)})
-
-
-def trained(spec):
-    """Return the configuration of the ``train_step`` op from that of a loop."""
-    return {name: value for name, value in spec.items() if name not in ("stored", "world_state")}
-
-
-class Teams(Learners):
+class OneByOneTeam(Learners):
     """N :class:`Team` objects of one agent each, called one after the other; same interface as a :class:`Team` of N.
 
-    `args` are the arguments of :class:`Team` after `spec`.
+    `args` are the arguments of :class:`Team` after `config`.
     """
 
     part, merge = staticmethod(slice_of), staticmethod(np.concatenate)
 
-    def __init__(self, spec, *args):
-        agents = range(len(spec["params"]["w_state"]))
-        super().__init__([Team(of_agent(spec, n, slice_of), *args) for n in agents], np.concatenate)
+    def __init__(self, config, *args):
+        agents = range(len(config["params"]["w_state"]))
+        super().__init__([Team(of_agent(config, n, slice_of), *args) for n in agents], np.concatenate)
 
     def begin(self):
         """Begin an episode for every agent."""
@@ -148,6 +125,32 @@ class Teams(Learners):
         """Store every agent's final observation."""
         self.ask("finish", obs)
 
-    def learn(self, *drawn):
+    def learn(self, *args):
         """Update the agents one by one; return their losses before the update, f32[N]."""
-        return self.join(self.ask("learn", *drawn))
+        return self.join(self.ask("learn", *args))
+
+
+def blank_batch(params):
+    """Return zeros with the dtypes and axes of a batch of all agents in `params`, with one transition each."""
+    num_agents, size, _ = params["w_state"].shape
+    states, numbers = np.zeros((num_agents, 1, size), np.float32), np.zeros((num_agents, 1), np.float32)
+    taus = np.zeros((num_agents, 3, 1, QUANTILES), np.float32)
+    noise = np.zeros((num_agents, 2, noise_size(params)), np.float32)
+    return states, numbers.astype(np.int32), numbers, states, numbers, taus, noise
+
+
+def state_of(learner, memory):
+    """Return the state of a learner and a memory as one dict, named ``learner.*`` and ``memory.*``."""
+    parts = {"learner": learner.state(), "memory": memory.arrays()}
+    return {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
+
+
+def load_into(learner, memory, state):
+    """Restore what :func:`state_of` returned into a learner and a memory."""
+    learner.load_state(entries(state, "learner."))
+    memory.restore(entries(state, "memory."))
+
+
+def entries(state, prefix):
+    """Return the entries of a state whose names begin with `prefix`, without it."""
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}

@@ -8,14 +8,87 @@ the cell index of each agent; and ``turn`` i32[], the number of turns played, th
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Literal
 
 import numpy as np
 
 from ..common.checks import check_integer
-from .spec import ACTIONS, AGENT, BLOCKING, COLOURS, EMPTY, GEM, ITEMS, KINDS, MOVES, VALUES, WALL
+from ..common.config import Field, config
 
-CODES = MappingProxyType({"onehot": np.eye(KINDS, dtype=np.float32), "rgb": COLOURS / np.float32(255)})  # [KINDS, C]
+EMPTY, WALL, GEM, FOOD, BONE, AGENT = range(6)
+KINDS = 6
+ITEMS = (GEM, FOOD, BONE)
+VALUES = np.array([0, -1, 10, 5, -10, 0], np.float32)  # reward for moving towards a cell of each kind
+BLOCKING = (WALL, AGENT)
 FREE = ~np.isin(np.arange(KINDS), BLOCKING)
+COLOURS = np.array(
+    [[200, 200, 200], [70, 70, 70], [40, 90, 220], [60, 170, 60], [240, 240, 220], [220, 60, 60]], np.uint8
+)
+CODES = MappingProxyType({"onehot": np.eye(KINDS, dtype=np.float32), "rgb": COLOURS / np.float32(255)})  # [KINDS, C]
+ACTIONS = 4
+MOVES = np.array([[-1, 0], [1, 0], [0, -1], [0, 1]])  # row, column: up, down, left, right
+DRAWS = 2**31 - 1  # random draws are integers from 0 to DRAWS - 1
+
+
+@config
+class Settings:
+    """Settings of the worlds; hashable, so that they can be a static argument.
+
+    A world has ``height`` x ``width`` cells inside walls. Its grid is padded by ``radius`` walls on every side, so that
+    no view reaches past the edge.
+    """
+
+    num_agents: int = Field(5, ge=1, description="number of agents in a world")
+    height: int = Field(21, ge=1, le=1024, description="height of a world in cells, without its walls")
+    width: int = Field(21, ge=1, le=1024, description="width of a world in cells, without its walls")
+    radius: int = Field(2, ge=1, description="number of cells that an agent sees in each direction")
+    spawn: float = Field(0.005, ge=0, le=1, description="probability per turn that an item appears in an empty cell")
+    turns: int = Field(50, ge=1, description="turns per episode")
+    observation: Literal["onehot", "rgb"] = Field(
+        "onehot", description="encoding of a cell that an agent sees, its kind one-hot or its colour"
+    )
+
+    def __post_init__(self):
+        size = max(self.height, self.width)
+        if self.num_agents > self.cells:
+            raise ValueError(f"num_agents={self.num_agents} should be at most {self.cells}, the cells of a world")
+        if self.radius > size:
+            raise ValueError(f"radius={self.radius} should be at most {size}, the size of the world")
+
+    @property
+    def cells(self):
+        """Number of cells inside the walls."""
+        return self.height * self.width
+
+    @property
+    def rows(self):
+        """Rows of the padded grid."""
+        return self.height + 2 * self.radius
+
+    @property
+    def columns(self):
+        """Columns of the padded grid."""
+        return self.width + 2 * self.radius
+
+    @property
+    def side(self):
+        """Side length of a view, in cells."""
+        return 2 * self.radius + 1
+
+    @property
+    def frame(self):
+        """Size of one observation, F."""
+        return CODES[self.observation].shape[1] * self.side**2
+
+    @property
+    def threshold(self):
+        """Draws below this number spawn an item."""
+        return int(self.spawn * DRAWS)
+
+    @property
+    def steps(self):
+        """Change of the flat cell index by each action, i32[4]."""
+        return (MOVES @ [self.columns, 1]).astype(np.int32)
 
 
 def interior(settings):
@@ -44,11 +117,10 @@ def check_integers(name, values, shape, high):
     `high=None` skips the range check.
     """
     values = np.asarray(values)
-    right = values.shape == shape and values.dtype.kind in "iu"
-    if not right or (high is not None and (values.min() < 0 or values.max() > high)):
-        got = f"{values.min()} to {values.max()}" if right else f"{values.dtype}{list(values.shape)}"
-        span = "" if high is None else f" from 0 to {high}"
-        raise ValueError(f"{name}: got {got}, wanted integers {list(shape)}{span}")
+    if values.shape != shape or values.dtype.kind not in "iu":
+        raise ValueError(f"{name} should be integers {list(shape)}, not {values.dtype}{list(values.shape)}")
+    if high is not None and (values.min() < 0 or values.max() > high):
+        raise ValueError(f"{name} should be from 0 to {high}, not {values.min()} to {values.max()}")
     return values
 
 
@@ -60,23 +132,25 @@ class Worlds:
     collected by entering its cell.
 
     Args:
-        settings: world settings, a :class:`.spec.Settings`.
-        worlds: number of worlds, K.
+        settings: :class:`Settings` of all worlds.
+        num_worlds: number of worlds, K.
 
     Raises:
-        ValueError: invalid worlds, actions, draws, agent or state. The worlds are left unchanged.
+        ValueError: an invalid number of worlds, actions, draws, agent or state. The worlds are left unchanged.
     """
 
-    def __init__(self, settings, worlds):
-        check_integer("worlds", worlds, 1, 2**31 - 1)
-        self.settings, self.worlds = settings, worlds
+    def __init__(self, settings, num_worlds):
+        self.settings, self.num_worlds = settings, check_integer("num_worlds", num_worlds, 1)
         self.build()
-        self.reset(np.zeros((worlds, settings.height * settings.width), np.int32))
+        self.reset(np.zeros((num_worlds, settings.cells), np.int32))
+
+    def build(self):
+        """Allocate and precompute what all episodes share."""
 
     def reset(self, draws):
         """Empty the worlds and place agent n on the cell with the n-th smallest draw; return obs f32[N, K, F]."""
-        order = np.argsort(self.check_draws(draws), axis=1, kind="stable")[:, : self.settings.agents]
-        grid = empty_grid(self.settings)[None].repeat(self.worlds, axis=0)
+        order = np.argsort(self.check_draws(draws), axis=1, kind="stable")[:, : self.settings.num_agents]
+        grid = empty_grid(self.settings)[None].repeat(self.num_worlds, axis=0)
         self.load(grid, interior(self.settings)[order.T])
         self.turn = 0
         return self.observe()
@@ -91,7 +165,7 @@ class Worlds:
         Returns:
             obs f32[N, K, F], rewards f32[N, K] and truncated, a bool.
         """
-        actions = check_integers("actions", actions, (self.settings.agents, self.worlds), ACTIONS - 1)
+        actions = check_integers("actions", actions, (self.settings.num_agents, self.num_worlds), ACTIONS - 1)
         draws = self.check_draws(draws)
         rewards = self.move(0, actions)
         truncated = self.finish_turn(draws)
@@ -100,7 +174,7 @@ class Worlds:
     def move_agent(self, agent, actions):
         """Move one agent in every world by `actions`, int[K]; return its rewards, f32[K]."""
         self.check_agent(agent)
-        return self.move(agent, check_integers("actions", actions, (self.worlds,), ACTIONS - 1)[None])[0]
+        return self.move(agent, check_integers("actions", actions, (self.num_worlds,), ACTIONS - 1)[None])[0]
 
     def end_turn(self, draws):
         """Spawn items and count the turn; return whether this truncates the episode."""
@@ -120,27 +194,27 @@ class Worlds:
 
     def set_state(self, state):
         """Restore a state from :meth:`get_state`."""
-        wanted = {"grid", "where", "turn"}
-        if set(state) != wanted:
-            raise ValueError(f"state: got {sorted(state)}, wanted {sorted(wanted)}")
+        if set(state) != {"grid", "where", "turn"}:
+            raise ValueError(f"state should have grid, where and turn, not {', '.join(sorted(state))}")
         settings, cells = self.settings, self.settings.rows * self.settings.columns
-        grid = check_integers("grid", state["grid"], (self.worlds, cells), AGENT - 1)
-        where = check_integers("where", state["where"], (settings.agents, self.worlds), cells - 1)
+        grid = check_integers("grid", state["grid"], (self.num_worlds, cells), AGENT - 1)
+        where = check_integers("where", state["where"], (settings.num_agents, self.num_worlds), cells - 1)
         turn = check_integers("turn", state["turn"], (), 2**31 - 1)
         if (np.delete(grid, interior(settings), axis=1) != WALL).any():
-            raise ValueError("grid: got a world that is open at its edge, wanted walls all around")
-        if (grid[np.arange(self.worlds), where] != EMPTY).any() or not np.diff(np.sort(where, axis=0), axis=0).all():
-            raise ValueError(f"where: got {where.tolist()}, wanted empty cells, another for each agent of a world")
+            raise ValueError("grid should have walls all around")
+        empty = (grid[np.arange(self.num_worlds), where] == EMPTY).all()
+        if not empty or not np.diff(np.sort(where, axis=0), axis=0).all():
+            raise ValueError(f"where={where.tolist()} should be empty cells, another for each agent of a world")
         self.load(grid, where)
         self.turn = int(turn)
 
     def check_draws(self, draws):
         """Return `draws` as an array int[K, height * width], or raise ValueError."""
-        return check_integers("draws", draws, (self.worlds, self.settings.height * self.settings.width), None)
+        return check_integers("draws", draws, (self.num_worlds, self.settings.cells), None)
 
     def check_agent(self, agent):
         """Raise ValueError unless `agent` is a valid index."""
-        check_integer("agent", agent, 0, self.settings.agents - 1)
+        check_integer("agent", agent, 0, self.settings.num_agents - 1)
 
 
 class CellWorld:
@@ -190,22 +264,19 @@ class CellWorld:
 class CellWorlds(Worlds):
     """Worlds as a list of Python objects, processed cell by cell."""
 
-    def build(self):
-        """Nothing to prepare."""
-
     def load(self, grid, where):
         """Replace all worlds: `grid` i8[K, rows * columns] without the agents, `where` int[N, K]."""
         self.objects = [CellWorld(self.settings, *world) for world in zip(grid, where.T)]
 
     def dump(self):
         """Return the cells including agents, i8[K, rows * columns], and each agent's cell index, int[N, K]."""
-        cells = np.array([world.cells for world in self.objects], np.int8).reshape(self.worlds, -1)
+        cells = np.array([world.cells for world in self.objects], np.int8).reshape(self.num_worlds, -1)
         places = np.array([world.places for world in self.objects])
         return cells, (places @ [self.settings.columns, 1]).T
 
     def observe(self):
         """Return all observations, f32[N, K, F]."""
-        return np.array([self.observe_agent(agent) for agent in range(self.settings.agents)])
+        return np.array([self.observe_agent(agent) for agent in range(self.settings.num_agents)])
 
     def observe_agent(self, agent):
         """Return one agent's observation of every world, f32[K, F]."""
@@ -248,7 +319,7 @@ class ArrayWorlds(Worlds):
     def build(self):
         """Precompute indices into the cells of all worlds."""
         settings, size = self.settings, self.settings.rows * self.settings.columns
-        self.cells = np.zeros(self.worlds * size, np.int8)
+        self.cells = np.zeros(self.num_worlds * size, np.int8)
         self.first = np.arange(0, self.cells.size, size)
         self.inside = (self.first[:, None] + interior(settings)).reshape(-1)
         self.window, self.steps = window(settings), settings.steps.astype(np.intp)
@@ -262,7 +333,7 @@ class ArrayWorlds(Worlds):
 
     def dump(self):
         """Return cells and agents as :meth:`CellWorlds.dump` does."""
-        return self.cells.reshape(self.worlds, -1), self.places - self.first
+        return self.cells.reshape(self.num_worlds, -1), self.places - self.first
 
     def observe(self):
         """Gather the views of all agents, f32[N, K, F]."""

@@ -1,4 +1,4 @@
-"""Run each agent in its own worker process, which holds its net and replay memory."""
+"""A team with a worker process for each agent, which holds its net and replay memory."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from .. import backends
 from ..common.workers import BEFORE_MULTIPROCESSING, SECONDS, WorkersEnded, cause_of_death, end, start_process
-from .per_agent import of_agent, part_of, slice_of
-from .team import Team, Teams
+from .one_by_one import of_agent, slice_of, state_of_agent
+from .team import OneByOneTeam, Team
 
-NEEDED = ("torch", "torch._dynamo")  # imported by torch's optimisers
-QUIET = ("begin", "remember", "finish")  # methods without an answer
+PRELOADED = ("torch", "torch._dynamo")  # torch's optimisers import the second
+ONE_WAY = ("begin", "remember", "finish")  # methods without an answer
 
 
 def serve(pipe, *args):
@@ -27,10 +27,10 @@ def serve(pipe, *args):
         agent = Team(*args, backends.get(backend))
         pipe.send((True, None))
         while True:
-            name, args, answer = pipe.recv()
-            found = getattr(agent, name)
-            result = found(*args) if callable(found) else found
-            if answer:
+            name, args, answers = pipe.recv()
+            member = getattr(agent, name)
+            result = member(*args) if callable(member) else member
+            if answers:
                 pipe.send((True, result))
     except (EOFError, BrokenPipeError):
         pass
@@ -39,24 +39,24 @@ def serve(pipe, *args):
             pipe.send((False, f"{type(error).__name__}: {error}"))
 
 
-class ProcessTeams(Teams):
+class ProcessTeam(OneByOneTeam):
     """N teams of one agent, each in its own process; same interface as :class:`.team.Team`.
 
     Raises:
         WorkersEnded: here or in a method, a worker failed, died or did not answer in time; all workers are stopped.
     """
 
-    def __init__(self, spec, worlds, batch, options, backend, clock):
+    def __init__(self, config, num_worlds, options, backend, clock):
         self.clock, self.join = clock, np.concatenate
-        agents = len(spec["params"]["w_state"])
-        threads = max(1, len(os.sched_getaffinity(0)) // agents)
-        needs = NEEDED if backend.library == "torch" else ()
-        self.agents, self.timeout, self.members = agents, spec.get("worker_timeout", SECONDS), []
+        self.num_agents = len(config["params"]["w_state"])
+        self.timeout, self.members = config.get("worker_timeout", SECONDS), []
         self.close = Finalize(self, end, (self.members,), exitpriority=BEFORE_MULTIPROCESSING)
-        for n in range(agents):
-            args = of_agent(spec, n, slice_of), worlds, batch, options, backend.name
+        threads = max(1, len(os.sched_getaffinity(0)) // self.num_agents)
+        preloaded = PRELOADED if backend.library == "torch" else ()
+        for n in range(self.num_agents):
+            args = of_agent(config, n, slice_of), num_worlds, options, backend.name
             try:
-                self.members.append(start_process(serve, args, threads, needs, self.timeout))
+                self.members.append(start_process(serve, args, threads, preloaded, self.timeout))
             except OSError as error:
                 self.fail(n, f"could not be started: {error}")
         self.answers()
@@ -92,32 +92,32 @@ class ProcessTeams(Teams):
 
     def answers(self):
         """Wait for the answers of all agents."""
-        return [self.answer(n) for n in range(self.agents)]
+        return [self.answer(n) for n in range(self.num_agents)]
 
     def send(self, name, each):
         """Call a method, or read a property, of every agent in parallel and return the results.
 
-        `each` holds one tuple of arguments per agent. Methods in ``QUIET`` return nothing and are not waited for.
+        `each` holds one tuple of arguments per agent. Methods in ``ONE_WAY`` return nothing and are not waited for.
         """
         self.check_open()
-        quiet = name in QUIET
+        answers = name not in ONE_WAY
         for n, ((pipe, _), args) in enumerate(zip(self.members, each, strict=True)):
             try:
-                pipe.send((name, args, not quiet))
+                pipe.send((name, args, answers))
             except BlockingIOError:
                 self.fail_silent(n)
             except OSError:
                 self.answer(n)  # raises with the cause of death
                 raise
-        return [] if quiet else self.answers()
+        return self.answers() if answers else []
 
-    def ask(self, name, *columns):
+    def ask(self, name, *args):
         """Call a method of every agent in parallel with its slice of each array [N, ...]."""
-        return self.send(name, [tuple(slice_of(x, n) for x in columns) for n in range(self.agents)])
+        return self.send(name, [tuple(slice_of(x, n) for x in args) for n in range(self.num_agents)])
 
-    def learn(self, *drawn):
+    def learn(self, *args):
         """Update all agents in parallel; return their losses before the update, f32[N]."""
-        losses = super().learn(*drawn)
+        losses = super().learn(*args)
         self.clock("learning")
         return losses
 
@@ -128,4 +128,4 @@ class ProcessTeams(Teams):
 
     def load_state(self, state):
         """Send each worker its part of a state."""
-        self.send("load_state", [(part_of(state, n, slice_of),) for n in range(self.agents)])
+        self.send("load_state", [(state_of_agent(state, n, slice_of),) for n in range(self.num_agents)])

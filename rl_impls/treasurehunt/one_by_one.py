@@ -12,15 +12,15 @@ SHARED = ("step", "time", "last", "pushed")  # entries of a state that are the s
 STORED = ("frames", "actions", "rewards")  # entries of a memory that each agent has for itself
 
 
-def of_agent(spec, n, part=operator.getitem):
+def of_agent(config, n, part=operator.getitem):
     """Return the configuration of agent `n` from that of N agents.
 
     ``part(array, n)`` slices weights [N, ...]: without the agent axis, or as [1, ...].
     """
-    nets = {net: {k: part(v, n) for k, v in spec[net].items()} for net in ("params", "target") if net in spec}
-    memory = spec.get("stored", {})
+    nets = {net: {k: part(v, n) for k, v in config[net].items()} for net in ("params", "target") if net in config}
+    memory = config.get("stored", {})
     stored = {name: array[n : n + 1] if name in STORED else array for name, array in memory.items()}
-    return {**spec, **nets, "stored": stored}
+    return {**config, **nets, "stored": stored}
 
 
 def slice_of(array, n):
@@ -76,10 +76,10 @@ class Learners(OneByOne):
     def load_state(self, state):
         """Restore a merged state, also one from batched agents."""
         for n, member in enumerate(self.members):
-            member.load_state(part_of(state, n, self.part))
+            member.load_state(state_of_agent(state, n, self.part))
 
 
-def part_of(state, n, part):
+def state_of_agent(state, n, part):
     """Return the slice of a state that belongs to agent `n`."""
     return {name: value if shared(name) else part(value, n) for name, value in state.items()}
 
@@ -89,14 +89,14 @@ def shared(name):
     return name.rpartition(".")[2] in SHARED
 
 
-def for_agents(make, spec, example, options, join, several=OneByOne):
+def for_agents(make, config, example, options, join, several=OneByOne):
     """Build one object for all N agents if ``nets="batched"``, else one per agent.
 
-    ``make(spec, example)`` builds for arrays [N, ...], or for one agent without that axis. `join` combines N results
+    ``make(config, example)`` builds for arrays [N, ...], or for one agent without that axis. `join` combines N results
     into one array [N, ...]; `several` holds the agents' objects, :class:`OneByOne` or :class:`Learners`.
     """
     if options.nets == "batched":
-        return make(spec, example)
+        return make(config, example)
     agents = range(len(example[0]))
-    members = [make(of_agent(spec, n), tuple(x[n] for x in example)) for n in agents]
+    members = [make(of_agent(config, n), tuple(x[n] for x in example)) for n in agents]
     return several(members, join)
