@@ -158,9 +158,7 @@ def test_failure_to_start_a_replacement_ends_all_actors_with_the_reason():
     pids = [process.pid for _, process in pool.members]
     os.kill(pids[1], signal.SIGKILL)
     pool.request(0)
-    message = (
-        r"^actor 1 was killed by signal 9 \(SIGKILL\); .*; no other could be started in its place: .*Too many open"
-    )
+    message = r"^actor 1 was killed by signal 9 \(SIGKILL\); .*; no other could be started in its place: .*Too many "
     with no_more_files(), pytest.raises(workers.WorkersEnded, match=message):
         pool.take(0)
     until(lambda: not any(map(alive, pids)), "they have ended")
@@ -232,7 +230,7 @@ def test_call_after_close_is_an_error():
     loop.pool.request(1)
     loop.close()
     for call in (lambda: loop(np.array([1])), loop.state, loop.reset):
-        with pytest.raises(workers.WorkersEnded, match="^actors"):
+        with pytest.raises(workers.WorkersEnded, match=r"^actors"):
             call()
 
 

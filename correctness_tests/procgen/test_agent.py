@@ -136,10 +136,10 @@ def test_figures_leave_out_the_start_of_an_episode_whose_actor_died(make):
     agent.learn()
     os.kill(agent.loop.pool.members[1][1].pid, signal.SIGKILL)
     assert agent.learn()["replaced_actors"] == 1
-    assert agent.running[1, :2].max() > 20 >= agent.running[1, 2:].max()
+    assert agent.running[1, 2:].max() <= 20
     state = agent.loop.state()
-    np.testing.assert_allclose(agent.running[0, 2:], state["env.returns"][2:])
-    np.testing.assert_array_equal(agent.running[1, 2:], state["env.lengths"][2:])
+    np.testing.assert_allclose(agent.running[0], state["env.returns"])
+    np.testing.assert_array_equal(agent.running[1], state["env.lengths"])
 
 
 @pytest.mark.parametrize("algorithm", quick(["impala"], ["ppo", "a2c", "impala"]))

@@ -43,14 +43,12 @@ def test_gradient_matches_finite_differences(op, form):
     config, batch = in_float64(config), in_float64(batches[1])
     update, call = learner(op, "torch", form, exact=True, **UNCLIPPED)
     got, found = call(batch), gradient_of(update)
-    loss, rng = loss_of(op, config, batch), np.random.default_rng(0)
-    assert got == pytest.approx(loss(config["params"]), rel=1e-10)
+    loss, params, rng = loss_of(op, config, batch), config["params"], np.random.default_rng(0)
+    assert got == pytest.approx(loss(params), rel=1e-10)
     for name in found:
         direction = rng.standard_normal(found[name].shape)
         direction *= 1e-7 / np.linalg.norm(direction)
-        slope = sum(
-            sign * loss(config["params"] | {name: config["params"][name] + sign * direction}) for sign in (1, -1)
-        )
+        slope = sum(sign * loss(params | {name: params[name] + sign * direction}) for sign in (1, -1))
         wanted, scale = 2 * (found[name] * direction).sum(), 2 * np.linalg.norm(found[name]) * 1e-7
         assert slope == pytest.approx(wanted, abs=1e-3 * scale), name
 

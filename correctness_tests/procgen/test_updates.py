@@ -126,15 +126,14 @@ def test_bfloat16_loss_is_close_to_float32(op, backend):
 @pytest.mark.parametrize("op", ["ppo_update", "impala_update"])
 def test_another_form_or_backend_resumes_from_a_state(op, before, after):
     config, batches = problem(op)
+    start, parts = config["params"], ("online", *MOMENTS[op])
     first, update_first = learner(op, *before)
     second, update_second = learner(op, *after)
     for batch in batches[:2]:
         update_first(batch)
     state = first.state()
     kept = {name: value.copy() for name, value in state.items()}
-    assert kept.keys() == {"step"} | {
-        f"{part}.{name}" for part in ("online", *MOMENTS[op]) for name in config["params"]
-    }
+    assert kept.keys() == {"step"} | {f"{part}.{name}" for part in parts for name in start}
     second.load_state(state)
     assert_same(second.state(), kept)
     for batch in batches[2:4]:
@@ -146,7 +145,7 @@ def test_another_form_or_backend_resumes_from_a_state(op, before, after):
     second.reset()
     assert second.state()["step"] == 0
     for name, value in second.params.items():
-        np.testing.assert_array_equal(value, config["params"][name])
+        np.testing.assert_array_equal(value, start[name])
         assert not second.state()[f"second.{name}"].any()
 
 
