@@ -45,7 +45,7 @@ class Config:
         "ppo", description="algorithm; some defaults depend on it, and those shown are PPO's"
     )
     net: Literal["nature", "residual"] = Field(
-        "nature", description="net of three convolutions, or the residual net of IMPALA's paper with fifteen"
+        "nature", description="net with three convolutions, or the residual one of IMPALA's paper with fifteen"
     )
     game: Annotated[str, OneOf(GAMES)] = Field("coinrun", description="Procgen game")
     mode: Annotated[str, OneOf(MODES)] = Field("easy", description="difficulty of the game")
@@ -54,9 +54,7 @@ class Config:
     num_envs: int = Field(32, ge=1, le=MOST, description="number of parallel environments")
     num_steps: int = Field(128, ge=1, description="steps of each environment per rollout")
     actors: int = Field(0, ge=0, description="number of actor processes; 0 plays in the learner's process")
-    lag: int = Field(
-        0, ge=0, description="maximum number of updates that the weights of PPO's and IMPALA's actors may be old"
-    )
+    lag: int = Field(0, ge=0, description="maximum age of the weights of PPO's and IMPALA's actors, in updates")
     ahead: int = Field(
         3, ge=0, description="maximum number of rollouts that an A3C worker may be ahead of the slowest one"
     )
