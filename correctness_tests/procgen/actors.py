@@ -1,4 +1,4 @@
-"""Actors that need no game and no net, for the tests of the processes that hold them."""
+"""An actor that needs no game and no net, for the tests of the processes that run actors."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import signal
 
 import numpy as np
 
-from rl_impls.procgen.crew import rollout_of
-from rl_impls.procgen.players import share_of
+from rl_impls.procgen.actor_pool import rollout_of
+from rl_impls.procgen.actors import env_slice
 
 
-class Told:
+class FakeActor:
     """An actor that plays nothing: the rewards of a rollout are its number, the actions count the actor's replacements.
 
-    ``spec["told"]`` maps the number of a rollout to what happens to actor 1 in it: ``fail``, ``die`` (unless it is a
-    replacement) or ``die always``.
+    ``config["faults"]`` maps the number of a rollout to what happens to actor 1 in it: ``fail``, ``die`` (unless it is
+    a replacement) or ``die always``.
     """
 
-    def __init__(self, shared, spec, index, life, threads, options, backend):
-        self.shared, self.spec, self.index, self.life = shared, spec, index, life
-        self.share, self.envs = share_of(spec, index), self
-        count = self.share.stop - self.share.start
+    def __init__(self, shared, config, index, life, threads, options, backend):
+        self.shared, self.faults, self.index, self.life = shared, config["faults"], index, life
+        self.envs = env_slice(config, index)
+        count = self.envs.stop - self.envs.start
         self.state = {"games": [b""] * count, "returns": np.zeros(count), "lengths": np.zeros(count, np.int64)}
-        if spec["told"].get("start") == "die always" and index == 1:
+        if self.faults.get("start") == "die always" and index == 1:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def get_state(self):
@@ -33,13 +33,13 @@ class Told:
         self.state = state
 
     def play(self, number):
-        told = self.spec["told"].get(number) if self.index == 1 else None
-        if told == "fail":
+        fault = self.faults.get(number) if self.index == 1 else None
+        if fault == "fail":
             raise ValueError("the game is over")
-        if told == "die always" or (told == "die" and self.life == 0):
+        if fault == "die always" or (fault == "die" and self.life == 0):
             os.kill(os.getpid(), signal.SIGKILL)
         slot = number % len(self.shared["behind"])
-        rollout = rollout_of(self.shared, slot, self.share)
+        rollout = rollout_of(self.shared, slot, self.envs)
         rollout.rewards[:], rollout.actions[:] = number, self.life
         self.state["lengths"] = self.state["lengths"] + 1
         self.shared["behind"][slot, self.index] = self.shared["newest"][0]

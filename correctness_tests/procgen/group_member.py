@@ -1,4 +1,4 @@
-"""What one of two processes of torchrun does in a test: an update of PPO on half of a batch, and a loop of A2C."""
+"""Updates and loops in one process or in those of torchrun, for the tests of data parallelism."""
 
 from __future__ import annotations
 
@@ -6,28 +6,49 @@ import sys
 
 import numpy as np
 
-from correctness_tests.procgen.group_problem import LOOP, PPO_BATCH, PPO_LOOP, halves, loop_of, update_of
+from correctness_tests.procgen.loops import numbers
+from correctness_tests.procgen.problem import build
 from rl_impls.common.ranks import launched
 from rl_impls.procgen import group
+from rl_impls.procgen.problem import a2c, ppo, ppo_update
+
+BATCH_SIZE = 32
+UPDATE = ppo_update(0, BATCH_SIZE)
+BATCHES = [UPDATE.args, ppo_update(1, BATCH_SIZE).args]
+LOOPS = {
+    "a2c": a2c(2, num_envs=4, num_steps=3).config,
+    "ppo": {
+        **ppo(3, num_envs=4, num_steps=4, epochs=2).config,
+        "batch_size": 16,  # the whole rollout: which rows a minibatch takes depends on the number of processes
+        "eps": 1e-3,  # otherwise Adam makes whole steps of gradients that are nothing but rounding
+    },
+}
+
+
+def updates(rank=0, processes=1):
+    """Learn from a process's part of each batch; return the losses, and the weights by name."""
+    size = BATCH_SIZE // processes
+    parts = [[column[rank * size : (rank + 1) * size] for column in batch] for batch in BATCHES]
+    update = build("ppo_update", "torch", UPDATE.config | {"processes": processes}, parts[0])
+    return [float(update(*update.to_device(*part))) for part in parts], update.params
+
+
+def loop(algorithm, **member):
+    """Learn from three rollouts; return all results and the final state as arrays by name."""
+    loop = build(algorithm, "torch", LOOPS[algorithm] | member, (numbers(0),))
+    results = dict(zip(("rewards", "ended", "losses"), loop(numbers(0, 1, 2)))) | loop.state()
+    loop.envs.close()  # and not the process group, which the next loop needs
+    return {f"{algorithm}.{name}": value for name, value in results.items()}
+
 
 if __name__ == "__main__":
     rank, processes = launched()
     group.join()
-    train = update_of(processes=processes)
-    group.average_gradients(train)
-    losses = [float(train(*train.put(*half))) for half in halves(PPO_BATCH, rank)]
-    loop = loop_of(LOOP | {"rank": rank, "processes": processes})
-    results = loop(np.arange(3))
-    state = loop.state()
-    ppo = loop_of(PPO_LOOP | {"rank": rank, "processes": processes}, "ppo")
-    played = dict(zip(("ppo.rewards", "ppo.ended", "ppo.losses"), ppo(np.arange(3))))
-    of_ppo = {f"ppo.{name}": value for name, value in ppo.state().items()}
+    losses, weights = updates(rank, processes)
+    arrays = {f"update.{name}": value for name, value in weights.items()}
+    for algorithm in LOOPS:
+        arrays |= loop(algorithm, rank=rank, processes=processes)
     agreed = group.agree(rank == 1), group.agree(False)
     if rank == 0:
-        arrays = {f"train.{name}": value for name, value in train.params.items()} | {
-            f"loop.{k}": v for k, v in state.items()
-        }
-        played |= dict(zip(("rewards", "ended", "losses"), results))
-        np.savez(sys.argv[1], agreed=agreed, losses_of_half=losses, **arrays, **played, **of_ppo)
-    ppo.envs.close()
-    loop.close()
+        np.savez(sys.argv[1], agreed=agreed, losses=losses, **arrays)
+    group.leave()

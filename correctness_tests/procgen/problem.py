@@ -1,4 +1,4 @@
-"""The parts that the tests of the net, of advantages and of updates share."""
+"""Ops and batches for the tests of the net, of advantages and of updates."""
 
 from __future__ import annotations
 
@@ -8,32 +8,39 @@ from correctness_tests.reference import in_float64
 from rl_impls import backends
 from rl_impls.procgen.problem import a2c_update, impala_update, ppo_update
 
-MADE = {"ppo_update": ppo_update, "a2c_update": a2c_update, "impala_update": impala_update}
-BATCH = 32
+PROBLEMS = {"ppo_update": ppo_update, "a2c_update": a2c_update, "impala_update": impala_update}
+BATCH_SIZE = 32
 
 
-def build(op, backend, spec, example, form="full"):
-    """Build one op."""
-    made = backends.get(backend)
-    return made.build("procgen", op, spec, tuple(map(made.to_device, example)), backends.forms("procgen")[form])
+def build(op, name, config, example, form="full"):
+    """Build an op for a backend."""
+    backend = backends.get(name)
+    example = tuple(map(backend.to_device, example))
+    return backend.build("procgen", op, config, example, backends.forms("procgen")[form])
 
 
 @functools.cache
 def problem(op, seed=0):
     """Return the configuration of an update, and five batches."""
-    made = [MADE[op](5 * seed + k, BATCH) for k in range(5)]
-    return made[0].config, [each.args for each in made]
+    problems = [PROBLEMS[op](5 * seed + k, BATCH_SIZE) for k in range(5)]
+    return problems[0].config, [each.args for each in problems]
 
 
-def learner(op, backend, form="full", seed=0, exact=False, **changed):
+def learner(op, name, form="full", seed=0, exact=False, **changed):
     """Return an update and a function that makes it on a batch of NumPy arrays and returns the loss."""
-    spec, batches = problem(op, seed)
+    config, batches = problem(op, seed)
     prepare = in_float64 if exact else lambda tree: tree
-    made = backends.get(backend)
-    step = build(op, backend, prepare(spec | changed), prepare(batches[0]), form)
-    return step, lambda batch: float(made.to_host(step(*map(made.to_device, prepare(batch)))))
+    backend = backends.get(name)
+    update = build(op, name, prepare(config | changed), prepare(batches[0]), form)
+    return update, lambda batch: float(backend.to_host(update(*map(backend.to_device, prepare(batch)))))
 
 
 def exact_learner(op, seed=0, **changed):
     """Return the same for naive torch in float64."""
     return learner(op, "torch", "naive", seed, exact=True, **changed)
+
+
+def gradient_of(update):
+    """Return the gradients that an update of torch has left, by name and in the layout of the weights."""
+    layouts = zip(update.net.views(), update.parameters)
+    return {name: update.net.to_params_layout(parameter.grad.numpy()) for name, parameter in layouts}

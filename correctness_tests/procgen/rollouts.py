@@ -1,22 +1,19 @@
-"""Drawn rollouts, and advantages as their definitions have them: a sum of later errors for each step."""
+"""Random rollouts, and advantages by their definitions: a sum of later errors for each step."""
 
 from __future__ import annotations
 
 import numpy as np
 from hypothesis import strategies as st
 
+from correctness_tests.procgen.problem import build
 from correctness_tests.strategies import SEEDS
 from rl_impls import backends
 
-EXACT = [("numpy", "naive"), ("numpy", "full"), ("torch", "naive"), ("torch", "full")]  # what computes in float64
-NAMES = "rewards", "values", "next_values", "terminated", "truncated"
+EXACT = [("numpy", "naive"), ("numpy", "full"), ("torch", "naive"), ("torch", "full")]  # these compute in float64
 
 
 def drawn(rng, steps, envs, ends):
-    """Rewards, values, values of the next states, where episodes were terminated and where truncated; f64 and bool.
-
-    Both may be so at one step: then the episode was terminated.
-    """
+    """Sample rewards, values, next values f64, terminated and truncated bool; termination wins if both are set."""
     return *rng.standard_normal((3, steps, envs)), *(rng.random((2, steps, envs)) < ends)
 
 
@@ -27,15 +24,14 @@ ROLLOUTS = st.builds(
 UNIT = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1))
 
 
-def computed(op, backend, form, spec, args):
-    """What an op answers, as NumPy."""
-    made = backends.get(backend)
-    args = tuple(map(made.to_device, args))
-    return made.to_host(made.build("procgen", op, spec, args, backends.forms("procgen")[form])(*args))
+def computed(op, name, form, config, args):
+    """Return the output of an op on a backend, as NumPy."""
+    backend = backends.get(name)
+    return backend.to_host(build(op, name, config, args, form)(*map(backend.to_device, args)))
 
 
 def sums_of_later(deltas, decays, ended):
-    """Add up, for each step, the errors from it to the end of its episode, each times the decays of those before it."""
+    """Return, for each step, the sum of the errors to the end of its episode, each times the decays before it."""
     sums = np.zeros_like(deltas)
     for t, n in np.ndindex(*deltas.shape):
         weight = 1.0
@@ -48,7 +44,7 @@ def sums_of_later(deltas, decays, ended):
 
 
 def returns_of(rewards, next_values, terminated, truncated, gamma):
-    """Add up rewards to the end of the episode or the rollout, and the value there unless it was terminated."""
+    """Return discounted rewards to the end of the episode or the rollout, plus the value there unless terminated."""
     returns = np.zeros_like(rewards)
     for t, n in np.ndindex(*rewards.shape):
         for k in range(t, len(rewards)):
@@ -60,5 +56,5 @@ def returns_of(rewards, next_values, terminated, truncated, gamma):
 
 
 def in_float32(args):
-    """The same arrays as a benchmark has them."""
+    """Return the arrays in the precision of the benchmarks."""
     return tuple(array.astype(np.float32) if array.dtype == np.float64 else array for array in args)

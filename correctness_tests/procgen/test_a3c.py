@@ -7,11 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from correctness_tests.procgen.loops import apart, assert_same, made, numbers, played, spec_of
+from correctness_tests.procgen.loops import apart, assert_same, config_of, made, numbers, played
 from correctness_tests.procgen.problem import build
 from correctness_tests.quick import quick
 from correctness_tests.waiting import limit
-from rl_impls.procgen.spec import NETS
 
 pytestmark = pytest.mark.usefixtures("one_thread", "installed")
 
@@ -20,11 +19,11 @@ limited = limit("workers")
 
 @pytest.mark.parametrize("form", quick(["full"], ["full", "naive"]))
 def test_one_worker_trains_as_a2c_does(form):
-    spec, start = spec_of("a2c", actors=1, ahead=1), played()[1]
-    with made("a2c", spec, form=form) as loop:
+    config, start = config_of("a2c", actors=1, ahead=1), played()[1]
+    with made("a2c", config, form=form) as loop:
         wanted, weights, state = loop(numbers(0, 1, 2)), loop.params, loop.state()
         following = loop(numbers(3))
-    with made("a3c", spec, form=form) as loop:
+    with made("a3c", config, form=form) as loop:
         assert_same(loop.params, start)
         found = loop(numbers(0, 1, 2))
         assert_same(found[:2], wanted[:2])
@@ -32,14 +31,14 @@ def test_one_worker_trains_as_a2c_does(form):
         assert loop.stats() == {"policy_lag": 0, "most_policy_lag": 0, "replaced_actors": 0}
         assert all(seconds > 0 for seconds in loop.phases().values())
 
-        assert loop.state()["train.step"] == 3 + spec["ahead"]  # rollouts played ahead are learned from too
+        assert loop.state()["learner.step"] == 3 + config["ahead"]  # rollouts played ahead are learned from too
         loop.load_state(state)
         assert_same(loop.state(), state)
         loop.ahead = 0
         last = loop(numbers(3))
         assert_same(last[:2], following[:2])
         np.testing.assert_allclose(last[2], following[2], rtol=1e-3, atol=1e-4)
-        assert loop.state()["train.step"] == 4
+        assert loop.state()["learner.step"] == 4
         loop.reset()
         assert not any(loop.phases().values())
         again = loop(numbers(0, 1, 2))
@@ -51,7 +50,7 @@ def test_one_worker_trains_as_a2c_does(form):
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["load_state", "reset"])
 def test_rollouts_played_ahead_do_not_change_weights_after_load_state_or_reset(how):
-    with made("a3c", spec_of("a2c", actors=1)) as loop:
+    with made("a3c", config_of("a2c", actors=1)) as loop:
         start = loop.state()
         for _ in range(2):
             loop(numbers(0))
@@ -64,26 +63,26 @@ def test_rollouts_played_ahead_do_not_change_weights_after_load_state_or_reset(h
 
 @pytest.mark.slow
 def test_every_worker_applies_its_gradients_and_staleness_is_reported():
-    with made("a3c", spec_of("a2c", actors=2)) as loop:
+    with made("a3c", config_of("a2c", actors=2)) as loop:
         behind = []
         loop.ahead = 0
         for number in range(6):
             losses = loop(numbers(number))[2]
-            behind.extend(loop.crew.behind(number).tolist())
+            behind.extend(loop.pool.behind(number).tolist())
             assert losses.shape == (1, 2)
             assert losses.all()
         assert all(0 <= count <= 2 for count in behind)
         assert loop.stats()["policy_lag"] == np.mean(behind)
         assert loop.stats()["most_policy_lag"] == max(behind)
         state = loop.state()
-        assert state["train.step"] == 12
+        assert state["learner.step"] == 12
         loop.load_state(state)
         assert_same(loop.state(), state)
         loop.reset()
         assert loop.stats()["policy_lag"] == 0
-        assert loop.state()["train.step"] == 0
+        assert loop.state()["learner.step"] == 0
         assert_same(loop.params, played()[1])
-        assert not any(loop.state()[f"train.second.{name}"].any() for name in NETS)
+        assert not any(loop.state()[f"learner.second.{name}"].any() for name in loop.params)
 
 
 def test_staleness_counts_the_gradients_that_others_applied_since_the_weights_were_copied():
@@ -100,7 +99,7 @@ def test_staleness_counts_the_gradients_that_others_applied_since_the_weights_we
 
 
 def sharing(shared, make):
-    """A worker's own parameter, and the optimiser that applies its gradients to the shared ones."""
+    """Return a worker's own parameter, and the optimiser that applies its gradients to the shared ones."""
     import torch
 
     from rl_impls.procgen.a3c import SharedRmsprop
@@ -111,7 +110,7 @@ def sharing(shared, make):
 
 
 def rule(gradient, weights, squares):
-    """RMSProp by hand."""
+    """Return weights and mean squares after a step of RMSProp."""
     squares = 0.9 * squares + 0.1 * gradient**2
     return weights - 0.5 * gradient / (np.sqrt(squares) + 1e-3), squares
 
@@ -141,13 +140,6 @@ def test_gradients_of_all_workers_update_the_shared_weights_and_mean_squares():
     np.testing.assert_allclose(shared["weights"], rule(np.ones(2), np.full(2, 7.0), squares)[0], rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("backend", "cluster", "message"),
-    [
-        ("jax", "", "^backend of a3c: got jax, wanted torch or torch-compile$"),
-        ("torch", "local", "^cluster: got 'local' with a3c, whose workers share the memory of one"),
-    ],
-)
-def test_a3c_rejects_other_backends_and_clusters(backend, cluster, message):
-    with pytest.raises(ValueError, match=message):
-        build("a3c", backend, spec_of("a2c", cluster=cluster), (numbers(0),))
+def test_a3c_rejects_other_backends():
+    with pytest.raises(ValueError, match=r"^backend='jax' should be torch or torch-compile for a3c$"):
+        build("a3c", "jax", config_of("a2c"), (numbers(0),))

@@ -15,13 +15,13 @@ from rl_impls.procgen.agent import Config
 
 @pytest.fixture
 def listening():
-    """A socket that listens."""
+    """Yield a socket that listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server
 
 
 def address(server):
-    """The address of a socket."""
+    """Return the address of a socket."""
     return "{}:{}".format(*server.getsockname())
 
 
@@ -39,13 +39,13 @@ def answering(server, answer):
 
 @pytest.mark.parametrize("wrong", ["here", "host:65536", "ray://host:10001"])
 def test_malformed_address_is_rejected(wrong):
-    with pytest.raises(ValueError, match=f"^cluster: got '{wrong}', wanted local or an address, as host:6379$"):
+    with pytest.raises(ValueError, match=f"^cluster='{wrong}' should be local or an address such as host:6379$"):
         Config(actors=2, cluster=wrong)
 
 
 @pytest.mark.parametrize("config", [{}, {"algorithm": "a3c", "actors": 2}])
 def test_only_actors_of_ppo_and_impala_may_use_a_cluster(config):
-    with pytest.raises(ValueError, match=r"^cluster: got 'local', wanted none but for ppo and impala with actors$"):
+    with pytest.raises(ValueError, match=r"^cluster='local' should be empty except for ppo and impala with actors$"):
         Config(cluster="local", **config)
     for algorithm in ("ppo", "impala"):
         assert Config(algorithm=algorithm, actors=2, cluster="host:6379").cluster == "host:6379"
@@ -58,20 +58,19 @@ def test_server_that_speaks_http2_is_taken_for_a_cluster(listening):
 
 def test_server_that_is_no_cluster_is_rejected(listening):
     answering(listening, b"HTTP/1.1 400 Bad Request")
-    with pytest.raises(ValueError, match=f"^cluster: got '{address(listening)}', where something answers that is no"):
+    with pytest.raises(ValueError, match=f"^cluster='{address(listening)}' is not the address of a Ray cluster$"):
         cluster.check_reachable(address(listening))
 
 
-def test_silent_server_times_out(listening, monkeypatch):
-    monkeypatch.setattr(cluster, "SECONDS", 0.1)
-    with pytest.raises(ValueError, match=f"^cluster: got '{address(listening)}', which cannot be reached: timed out$"):
-        cluster.check_reachable(address(listening))
+def test_silent_server_times_out(listening):
+    with pytest.raises(ValueError, match=f"^cluster='{address(listening)}' cannot be reached: timed out$"):
+        cluster.check_reachable(address(listening), seconds=0.1)
 
 
 def test_address_where_nothing_listens_is_rejected():
     with socket.create_server(("127.0.0.1", 0)) as server:
         closed = address(server)
-    with pytest.raises(ValueError, match=f"^cluster: got '{closed}', which cannot be reached: .*refused$"):
+    with pytest.raises(ValueError, match=f"^cluster='{closed}' cannot be reached: .*refused$"):
         cluster.check_reachable(closed)
 
 

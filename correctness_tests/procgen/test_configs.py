@@ -1,4 +1,4 @@
-"""The configurations that are shipped: each is complete and matches its name."""
+"""Included configuration files: each is complete and matches its name."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NAMED = {
 
 
 @pytest.mark.parametrize("name", sorted({*NAMED, *(path.stem for path in CONFIGS.glob("*.yaml"))}))
-def test_shipped_configuration_is_complete_and_matches_its_name(name):
+def test_included_configuration_is_complete_and_matches_its_name(name):
     values = from_file(Config, CONFIGS / f"{name}.yaml").values
     assert values.keys() == {field.name for field in fields(Config)} | {"seed"}
     config = Config(**{field: value for field, value in values.items() if field != "seed"})
-    assert (config.algorithm, config.envs, config.actors, config.lag) == NAMED[name]
+    assert (config.algorithm, config.num_envs, config.actors, config.lag) == NAMED[name]
     for field, value in ALGORITHMS[config.algorithm].items():
         assert field == "actors" or getattr(config, field) == value

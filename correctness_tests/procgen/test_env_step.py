@@ -1,15 +1,14 @@
-"""The op that steps Procgen's games: what it returns, puts back and holds."""
+"""The op that steps Procgen's games: results and resets."""
 
 from __future__ import annotations
-
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from rl_impls.backends import get
 from rl_impls.common.procgen_env import ACTIONS, ProcgenVectorEnv
-from rl_impls.procgen.shared_ops import FRAMES, env_step
+from rl_impls.procgen.options import Options
+from rl_impls.procgen.shared_ops import env_step
 
 ENV = {"game": "chaser", "num_envs": 3, "seed": 5, "mode": "easy", "num_levels": 20, "start_level": 4}
 STEPS = 60
@@ -24,10 +23,10 @@ def actions(seed=0):
 
 def build(frames="in_place"):
     """Make the op for these games."""
-    return env_step({"env": ENV}, (actions(),), options=SimpleNamespace(frames=frames), backend=get("numpy"))
+    return env_step({"env": ENV}, (actions(),), options=Options(frames=frames), backend=get("numpy"))
 
 
-@pytest.mark.parametrize("frames", FRAMES)
+@pytest.mark.parametrize("frames", ["copied", "in_place"])
 def test_op_takes_the_steps_of_the_environment(frames):
     op, env = build(frames), ProcgenVectorEnv(**ENV, threads=1)
     ends = 0

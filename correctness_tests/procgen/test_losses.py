@@ -7,66 +7,58 @@ import functools
 import numpy as np
 import pytest
 
-from correctness_tests.procgen.problem import exact_learner, learner, problem
+from correctness_tests.procgen.problem import PROBLEMS, exact_learner, gradient_of, learner, problem
 from correctness_tests.reference import in_float64
 from rl_impls.procgen import _numpy
-from rl_impls.procgen.spec import NETS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-UPDATES = "ppo_update", "a2c_update", "impala_update"
-FREE = {"gradient_norm": 1e9}  # nothing is clipped
-POLICY = {"value_weight": 0.0, "entropy_weight": 0.0, **FREE}
+UNCLIPPED = {"max_grad_norm": 1e9}
+POLICY = {"value_weight": 0.0, "entropy_weight": 0.0, **UNCLIPPED}
 
 
-def loss_of(op, spec, batch):
-    """``loss(params)`` in NumPy; for IMPALA, V-trace's targets are those of the weights of the spec."""
-    weights = {name: spec[name] for name in ("value_weight", "entropy_weight")}
+def loss_of(op, config, batch):
+    """Return ``loss(params)`` in NumPy; for IMPALA, V-trace's targets are those of the initial weights."""
+    weights = {name: config[name] for name in ("value_weight", "entropy_weight")}
     if op == "ppo_update":
-        return lambda params: _numpy.ppo_loss(params, batch, clip=spec["clip"], **weights)
+        return lambda params: _numpy.ppo_loss(params, batch, clip=config["clip"], **weights)
     if op == "a2c_update":
         return lambda params: _numpy.a2c_loss(params, batch, **weights)
-    constants = {name: spec[name] for name in ("gamma", "rho_bar", "c_bar")}
-    targets = _numpy.impala_targets(spec["params"], batch, **constants)
+    constants = {name: config[name] for name in ("gamma", "rho_bar", "c_bar")}
+    targets = _numpy.impala_targets(config["params"], batch, **constants)
     return lambda params: _numpy.impala_loss(params, batch, targets, **weights)
 
 
-def gradient_of(step):
-    """The gradients that an update of torch has left, by name and in the layout of the weights."""
-    layouts = zip(step.net.views(), step.parameters)
-    return {name: step.net.to_params_layout(parameter.grad.numpy()) for name, parameter in layouts}
-
-
 def gradient(op, batch, **changed):
-    """The gradient of an update in float64."""
-    step, update = exact_learner(op, **changed)
-    update(batch)
-    return gradient_of(step)
+    """Return the gradient of an update in float64."""
+    update, call = exact_learner(op, **changed)
+    call(batch)
+    return gradient_of(update)
 
 
 @pytest.mark.parametrize("form", ["naive", "full"])
-@pytest.mark.parametrize("op", UPDATES)
+@pytest.mark.parametrize("op", PROBLEMS)
 def test_gradient_matches_finite_differences(op, form):
-    spec, batches = problem(op)
-    spec, batch = in_float64(spec), in_float64(batches[1])
-    step, update = learner(op, "torch", form, exact=True, **FREE)
-    got, found = update(batch), gradient_of(step)
-    loss, rng = loss_of(op, spec, batch), np.random.default_rng(0)
-    assert got == pytest.approx(loss(spec["params"]), rel=1e-10)
-    for name in NETS:
+    config, batches = problem(op)
+    config, batch = in_float64(config), in_float64(batches[1])
+    update, call = learner(op, "torch", form, exact=True, **UNCLIPPED)
+    got, found = call(batch), gradient_of(update)
+    loss, params, rng = loss_of(op, config, batch), config["params"], np.random.default_rng(0)
+    assert got == pytest.approx(loss(params), rel=1e-10)
+    for name in found:
         direction = rng.standard_normal(found[name].shape)
         direction *= 1e-7 / np.linalg.norm(direction)
-        slope = sum(sign * loss(spec["params"] | {name: spec["params"][name] + sign * direction}) for sign in (1, -1))
+        slope = sum(sign * loss(params | {name: params[name] + sign * direction}) for sign in (1, -1))
         wanted, scale = 2 * (found[name] * direction).sum(), 2 * np.linalg.norm(found[name]) * 1e-7
         assert slope == pytest.approx(wanted, abs=1e-3 * scale), name
 
 
 def behaving_alike(batch):
-    """A batch of PPO whose actions were drawn by the policy that learns, in float64."""
-    spec, _ = problem("ppo_update")
+    """Return a batch of PPO, in float64, whose actions were sampled by the policy that learns."""
+    config, _ = problem("ppo_update")
     obs, actions, _, advantages, returns = in_float64(batch)
-    logits, _ = _numpy.logits_and_values(in_float64(spec["params"]), obs)
-    return obs, actions, _numpy.taken(logits, actions)[0], advantages, returns
+    logits, _ = _numpy.logits_and_values(in_float64(config["params"]), obs)
+    return obs, actions, _numpy.log_probs_and_entropy(logits, actions)[0], advantages, returns
 
 
 def test_ppo_gradient_at_ratio_1_is_the_policy_gradient_of_a2c():
@@ -75,7 +67,7 @@ def test_ppo_gradient_at_ratio_1_is_the_policy_gradient_of_a2c():
     normalised = (advantages - advantages.mean()) / advantages.std()
     ppo = gradient("ppo_update", (obs, actions, log_probs, advantages, returns), **POLICY)
     a2c = gradient("a2c_update", (obs, actions, normalised, returns), **POLICY)
-    for name in NETS:
+    for name in ppo:
         np.testing.assert_allclose(ppo[name], a2c[name], rtol=1e-5, atol=1e-6 * np.abs(a2c[name]).max(), err_msg=name)
     assert np.abs(ppo["w_logits"]).max() > 0 == np.abs(ppo["w_return"]).max()
 
@@ -105,17 +97,17 @@ def test_ppo_normalises_advantages_over_the_batch(backend):
 
 
 def test_entropy_of_uniform_and_of_deterministic_policies():
-    _, entropy = _numpy.taken(np.zeros((3, 15)), np.zeros(3, int))
+    _, entropy = _numpy.log_probs_and_entropy(np.zeros((3, 15)), np.zeros(3, int))
     assert entropy == pytest.approx(np.log(15))
-    _, entropy = _numpy.taken(np.eye(15)[:3] * 1000, np.zeros(3, int))
+    _, entropy = _numpy.log_probs_and_entropy(np.eye(15)[:3] * 1000, np.zeros(3, int))
     assert entropy == pytest.approx(0, abs=1e-12)
 
 
 def test_on_policy_impala_targets_are_n_step_returns():
-    spec, batches = problem("impala_update")
-    params, (obs, actions, _, rewards, terminated, truncated) = in_float64(spec["params"]), in_float64(batches[0])
+    config, batches = problem("impala_update")
+    params, (obs, actions, _, rewards, terminated, truncated) = in_float64(config["params"]), in_float64(batches[0])
     logits, values = _numpy.logits_and_values(params, obs.reshape(-1, 64, 64, 3))
-    log_probs = _numpy.taken(logits[: actions.size], actions.ravel())[0].reshape(actions.shape)
+    log_probs = _numpy.log_probs_and_entropy(logits[: actions.size], actions.ravel())[0].reshape(actions.shape)
     constants = functools.partial(_numpy.impala_targets, gamma=0.9, rho_bar=1.0, c_bar=1.0)
     vs, advantages = constants(params, (obs, actions, log_probs, rewards, terminated, truncated))
     values = values.reshape(obs.shape[:2])

@@ -1,8 +1,7 @@
-"""The net: its convolutions, its weights at the start, the layouts that it is computed in, and how it acts."""
+"""The nets: convolutions, initial weights, precisions, sampling of actions, and the options of torch."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +11,9 @@ from correctness_tests.procgen.problem import build, learner, problem
 from correctness_tests.reference import in_float64, largest_difference
 from rl_impls import backends
 from rl_impls.procgen import _numpy
+from rl_impls.procgen.net import init_net
 from rl_impls.procgen.options import FORMS, Options
-from rl_impls.procgen.problem import forward as forward_problem
 from rl_impls.procgen.problem import pictures, random_weights
-from rl_impls.procgen.spec import NETS, init_net
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -23,10 +21,10 @@ NETWORKS = [("numpy", "full"), ("torch", "naive"), ("torch", "full"), ("jax", "f
 ACTING = [("torch", "naive"), ("torch", "full"), ("jax", "full")]
 
 
-def forward(backend, form, params, obs):
-    """Logits and values as NumPy."""
-    made = backends.get(backend)
-    return made.to_host(build("forward", backend, {"params": params}, (obs,), form)(made.to_device(obs)))
+def forward(name, form, params, obs):
+    """Return logits and values as NumPy."""
+    backend = backends.get(name)
+    return backend.to_host(build("forward", name, {"params": params}, (obs,), form)(backend.to_device(obs)))
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
@@ -41,7 +39,7 @@ def test_convolution_is_the_sum_over_its_window(stride):
 
 
 def as_in_the_paper(params, obs):
-    """Logits and values of IMPALA's larger net (Espeholt et al. 2018, Figure 3), of torch's own layers, in float64."""
+    """Return logits and values of the net of Espeholt et al. 2018, Figure 3, by torch's layers in float64."""
     import torch
     from torch.nn import functional
 
@@ -86,7 +84,6 @@ def test_bfloat16_is_close_to_float32(backend):
 
 def test_initial_weights_are_orthogonal_and_the_policy_nearly_uniform():
     params, again, other = (init_net(np.random.default_rng(seed)) for seed in (0, 0, 1))
-    assert params.keys() == NETS.keys()
     for name, weight in params.items():
         assert weight.dtype == np.float32
         np.testing.assert_array_equal(weight, again[name])
@@ -117,74 +114,54 @@ def test_sampled_action_inverts_the_cumulative_distribution():
 
 
 @pytest.mark.parametrize(("backend", "form"), ACTING)
-def test_actor_uses_the_updated_weights(backend, form):
+def test_policy_uses_the_updated_weights(backend, form):
     rng = np.random.default_rng(6)
     obs, uniforms = pictures(rng, 6), rng.random(6, np.float32)
     _, batches = problem("a2c_update")
-    step, update = learner("a2c_update", backend, form)
-    actor, seen = step.actor(obs), []
+    update, call = learner("a2c_update", backend, form)
+    policy, seen = update.policy(obs), []
     for _ in range(2):
-        actor.begin()
-        actions, log_probs, values = actor(obs, uniforms)
+        policy.refresh()
+        actions, log_probs, values = policy(obs, uniforms)
         assert (actions.dtype, log_probs.dtype, values.dtype) == (np.int32, np.float32, np.float32)
-        logits, wanted = _numpy.logits_and_values(in_float64(step.params), obs)
+        logits, wanted = _numpy.logits_and_values(in_float64(update.params), obs)
         np.testing.assert_array_equal(actions, _numpy.sample_actions(logits, uniforms)[0])
-        np.testing.assert_allclose(log_probs, _numpy.taken(logits, actions)[0], rtol=1e-4)
+        np.testing.assert_allclose(log_probs, _numpy.log_probs_and_entropy(logits, actions)[0], rtol=1e-4)
         np.testing.assert_allclose(values, wanted, rtol=1e-4, atol=1e-4)
-        np.testing.assert_allclose(step.values(obs), values, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(update.values(obs), values, rtol=1e-5, atol=1e-5)
         seen.append(values)
-        update(batches[0])
+        call(batches[0])
     assert not np.allclose(*seen)
 
 
 @pytest.mark.parametrize("images", ["float", "uint8"])
-def test_cast_acting_weights_equal_the_learned_ones_as_of_begin(images):
+def test_cast_acting_weights_equal_the_learned_ones_as_of_the_last_refresh(images):
     rng = np.random.default_rng(6)
     obs, uniforms = pictures(rng, 6), rng.random(6, np.float32)
-    (spec, (batch, *_)), torch, acted = problem("a2c_update"), backends.get("torch"), {}
+    (config, (batch, *_)), torch, acted = problem("a2c_update"), backends.get("torch"), {}
     batch = tuple(map(torch.to_device, batch))
     for weights in ("learned", "cast"):
         options = replace(FORMS["bfloat16"], images=images, acting_weights=weights)
-        step = torch.build("procgen", "a2c_update", spec, batch, options)
-        actor = step.actor(obs)
-        before = actor(obs, uniforms)
-        step(*batch)
-        meanwhile = actor(obs, uniforms)
-        actor.begin()
-        acted[weights] = before, actor(obs, uniforms)
+        update = torch.build("procgen", "a2c_update", config, batch, options)
+        policy = update.policy(obs)
+        before = policy(obs, uniforms)
+        update(*batch)
+        meanwhile = policy(obs, uniforms)
+        policy.refresh()
+        acted[weights] = before, policy(obs, uniforms)
         assert (meanwhile[2] == before[2]).all() == (weights == "cast")
     np.testing.assert_equal(acted["cast"], acted["learned"])
 
 
 @pytest.mark.parametrize(("backend", "form"), ACTING)
-def test_put_moves_a_batch_to_the_device(backend, form):
-    _, batches = problem("ppo_update")
-    made = backends.get(backend)
-    losses = []
-    for way in ("put", "to_device"):
-        step, _ = learner("ppo_update", backend, form)
-        batch = step.put(*batches[0]) if way == "put" else map(made.to_device, batches[0])
-        losses.append(float(made.to_host(step(*batch))))
-    assert losses[0] == losses[1]
-
-
-def test_weights_of_another_shape_are_rejected():
-    made = forward_problem(0, 2)
-    params = made.config["params"] | {"w_logits": np.zeros((512, 4), np.float32)}
-    said = "params: w_logits: got float32[512, 4], wanted f32[512, 15]"
-    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
-        build("forward", "torch", {"params": params}, made.args)
-
-
-@pytest.mark.parametrize("backend", ["torch", "jax"])
-def test_rollout_without_the_last_frames_is_rejected(backend):
-    spec, ((obs, *rest), *_) = problem("impala_update")
-    with pytest.raises(ValueError, match=r"^obs: got pictures of 16 steps, wanted 17, one more than of actions$"):
-        build("impala_update", backend, spec, (obs[:-1], *rest))
+def test_batch_may_come_from_the_host_or_the_device(backend, form):
+    _, (batch, *_) = problem("ppo_update")
+    (update, _), (_, call) = learner("ppo_update", backend, form), learner("ppo_update", backend, form)
+    assert float(backends.get(backend).to_host(update(*update.to_device(*batch)))) == call(batch)
 
 
 def naive_but(op, example, **options):
-    """An op in torch that is naive but for these options, and its arguments."""
+    """Return an op in torch that is naive except for these options, and its arguments."""
     torch = backends.get("torch")
     args = tuple(map(torch.to_device, example))
     return torch.build("procgen", op, problem("a2c_update")[0], args, Options(**options)), args
@@ -192,19 +169,19 @@ def naive_but(op, example, **options):
 
 def test_options_take_effect():
     _, (batch, *_) = problem("a2c_update")
-    for inference, wanted in (("grad", (True, False)), ("no_grad", (False, False)), ("inference_mode", (False, True))):
+    for inference, wanted in (("grad", (True, False)), ("inference_mode", (False, True))):
         call, args = naive_but("forward", batch[:1], inference=inference)
         logits, _ = call(*args)
         assert (logits.requires_grad, logits.is_inference()) == wanted
     for images, dtype in (("float", "torch.float32"), ("uint8", "torch.uint8")):
-        step, _ = naive_but("a2c_update", batch, images=images)
-        assert str(step.put(*batch)[0].dtype) == dtype
+        update, _ = naive_but("a2c_update", batch, images=images)
+        assert str(update.to_device(*batch)[0].dtype) == dtype
     for zero_grad, kept in (("fill", True), ("none", False)):
-        step, args = naive_but("a2c_update", batch, zero_grad=zero_grad)
-        step(*args)
-        before = [parameter.grad for parameter in step.parameters]
-        step(*args)
-        assert {parameter.grad is grad for parameter, grad in zip(step.parameters, before)} == {kept}
-    for optimizer, foreach in (("loop", False), ("default", None), ("fused", True)):
-        step, _ = naive_but("a2c_update", batch, optimizer=optimizer)
-        assert step.optimizer.defaults["foreach"] is foreach
+        update, args = naive_but("a2c_update", batch, zero_grad=zero_grad)
+        update(*args)
+        before = [parameter.grad for parameter in update.parameters]
+        update(*args)
+        assert {parameter.grad is grad for parameter, grad in zip(update.parameters, before)} == {kept}
+    for optimizer, foreach in (("loop", False), ("fused", True)):
+        update, _ = naive_but("a2c_update", batch, optimizer=optimizer)
+        assert update.optimizer.defaults["foreach"] is foreach

@@ -15,6 +15,7 @@ import pytest
 from correctness_tests.waiting import alive, limit, until
 from rl_impls import backends
 from rl_impls.common.procgen_env import check_installed
+from rl_impls.common.workers import LIVES
 from rl_impls.procgen import cluster
 from rl_impls.procgen.agent import ProcgenAgent
 from rl_impls.procgen.problem import impala, ppo
@@ -57,7 +58,7 @@ def nodes(ray):
 
 @pytest.fixture
 def build():
-    """Return ``build(op, **spec)``, which makes a loop of four environments and eight steps that is closed later."""
+    """Return ``build(op, **config)``, which makes a loop of four environments and eight steps that is closed later."""
     loops = []
 
     def build(op, **changed):
@@ -76,11 +77,11 @@ def played(loop, count, first=0):
     return loop(np.arange(first, first + count))
 
 
-def told(crew, what):
-    """Return what each actor says of itself."""
+def ask(pool, function):
+    """Return the result of a function of each actor, in its process."""
     import ray
 
-    return ray.get([member.__ray_call__.remote(what) for member in crew.members])
+    return ray.get([member.__ray_call__.remote(function) for member in pool.members])
 
 
 def node_of(actor):
@@ -124,7 +125,7 @@ def test_ray_actors_without_lag_match_one_process(nodes, build, algorithm, monke
     for mine, theirs in zip(got[:2], wanted[:2]):
         np.testing.assert_array_equal(mine, theirs)
     np.testing.assert_allclose(got[2][0], wanted[2][0], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(got[2], wanted[2], rtol=1e-3, atol=2e-3)  # a batch half as large is rounded otherwise
+    np.testing.assert_allclose(got[2], wanted[2], rtol=1e-3, atol=2e-3)  # batches half as large round differently
     for name, value in alone.params.items():
         np.testing.assert_array_equal(spread.params[name], beside.params[name], err_msg=name)
         np.testing.assert_allclose(spread.params[name], value, atol=2e-3, err_msg=name)
@@ -133,8 +134,8 @@ def test_ray_actors_without_lag_match_one_process(nodes, build, algorithm, monke
 
 def test_actors_spread_over_both_nodes_and_leave_no_object_or_process(nodes, build, ray):
     loop = build("parallel_impala", actors=2, lag=2, cluster=nodes.address)
-    assert len(set(told(loop.crew, node_of))) == 2
-    pids = told(loop.crew, pid_of)
+    assert len(set(ask(loop.pool, node_of))) == 2
+    pids = ask(loop.pool, pid_of)
     played(loop, 4)
     before = held(ray)
     played(loop, 6, first=4)
@@ -148,11 +149,11 @@ def test_actors_spread_over_both_nodes_and_leave_no_object_or_process(nodes, bui
 def test_actors_of_a_dead_node_are_replaced_on_the_other(nodes, build):
     loop = build("parallel_ppo", actors=2, lag=1, cluster=nodes.address)
     played(loop, 2)
-    [dying] = [node for node in nodes.worker_nodes if node.node_id in told(loop.crew, node_of)]
+    [dying] = [node for node in nodes.worker_nodes if node.node_id in ask(loop.pool, node_of)]
     nodes.remove_node(dying, allow_graceful=False)
     rewards, _, losses = played(loop, 3, first=2)
     assert loop.stats()["replaced_actors"] == 1
-    assert set(told(loop.crew, node_of)) == {nodes.head_node.node_id}
+    assert set(ask(loop.pool, node_of)) == {nodes.head_node.node_id}
     assert rewards.shape == (3, 8, 4)
     assert np.isfinite(losses).all()
     loop.load_state(loop.state())
@@ -160,19 +161,19 @@ def test_actors_of_a_dead_node_are_replaced_on_the_other(nodes, build):
     nodes.add_node(num_cpus=2)
 
 
-def test_actor_that_dies_repeatedly_ends_the_training_with_the_reason(nodes, build, monkeypatch):
+def test_actor_that_dies_repeatedly_ends_the_training_with_the_reason(nodes, build):
     loop = build("parallel_ppo", actors=2, lag=0, cluster=nodes.address)
-    monkeypatch.setattr("rl_impls.procgen.ray_crew.LIVES", 0)
-    loop.crew.members[1].__ray_terminate__.remote()
-    with pytest.raises(RuntimeError, match=r"^actor 1 died 1 times before .*; the last time: "):
+    loop.pool.lives[1] = LIVES
+    loop.pool.members[1].__ray_terminate__.remote()
+    with pytest.raises(RuntimeError, match=rf"^actor 1 died {LIVES + 1} times before .*; the last time: "):
         played(loop, 1)
 
 
 def test_exception_in_an_actor_is_a_one_line_error(nodes, build):
     loop = build("parallel_ppo", actors=2, lag=0, cluster=nodes.address)
-    loop.crew.tell([("set_state", {"games": []})] * 2)
+    loop.pool.tell([("set_state", {"games": []})] * 2)
     with pytest.raises(RuntimeError, match=r"^actor [01] failed: \w+: ") as caught:
-        loop.crew.settle()
+        loop.pool.settle()
     assert "\n" not in str(caught.value)
 
 
@@ -185,7 +186,7 @@ def test_cluster_without_free_cores_is_an_error_and_stays_connected(nodes, build
         with pytest.raises(RuntimeError, match=wanted):
             build("parallel_ppo", actors=2, lag=0, cluster=nodes.address, worker_timeout=3)
         assert ray.is_initialized()
-        with pytest.raises(ValueError, match=r"^cluster: got '192.0.2.1:1', but this process is in the cluster "):
+        with pytest.raises(ValueError, match=r"^cluster='192.0.2.1:1' cannot be joined: this process is in the cl"):
             cluster.join("192.0.2.1:1", 1)
     finally:
         ray.shutdown()

@@ -14,60 +14,54 @@ import torch
 
 from ..common.phases import Phases
 from ..common.torch_pictures import OIHW
-from ._torch import A2C_EPS, rmsprop
-from .crew import Crew, rollout_of
+from ._torch import rmsprop
+from .actor_pool import ActorPool, rollout_of
+from .actors import Actor
 from .learners import A2c
-from .parallel import CrewLoop
-from .players import Player
+from .parallel import PoolLoop, first_state
 
-AHEAD = 3  # default of the spec's ``ahead``
 PHASES = ("publishing", "environment", "inference", "gathering", "advantages", "learning")  # of a worker
 
 
-def layout(spec):
-    """Return shapes and dtypes of what the workers share besides weights and rollouts.
+class Worker(Actor):
+    """Worker process of A3C; ``shared`` is that of :class:`SharedWeights`, ``args`` go to :class:`.actors.Actor`."""
 
-    ``square.*`` f32, mean squares of the gradients; ``applied`` i64[A], number of gradients each worker has applied;
-    ``losses`` f32[D, A], one per rollout; ``seconds`` f64[A, phases], totals of each worker.
-    """
-    squares = {f"square.{name}": (np.shape(value), np.float32) for name, value in spec["params"].items()}
-    workers = spec["actors"]
-    counted = {"applied": ((workers,), np.int64), "seconds": ((workers, len(PHASES)), np.float64)}
-    return squares | counted | {"losses": ((1 + spec.get("ahead", AHEAD), workers), np.float32)}
+    def __init__(self, shared, *args):
+        self.shared, self.clock = shared, Phases(*PHASES)
+        super().__init__(*args)
 
+    def make_policy(self, obs, options, backend):
+        """Build the learner on the worker's copy of the weights, and return its policy."""
+        names, shared = self.config["params"], self.shared
+        self.learner = A2c(self.config, options, backend, self.clock)
+        self.update = self.learner.update
+        self.update.optimizer = SharedRmsprop(
+            own=[self.update.net.weights[name] for name in names],
+            shared=[as_parameter(shared[name][0]) for name in names],
+            squares=[as_parameter(shared[f"square.{name}"]) for name in names],
+            make=rmsprop(self.config, options)[0],
+            count=self.count,
+        )
+        return self.update.policy(obs)
 
-class SharedWeights:
-    """The shared weights and mean squares, with the interface of :class:`~rl_impls.common.torch_learner.Trained`.
+    def play(self, number):
+        """Play rollout ``number`` with a copy of the shared weights, and apply its gradient to them."""
+        self.clock.reset()
+        shared, slot = self.shared, number % len(self.shared["behind"])
+        self.copied = int(shared["applied"].sum())
+        self.update.load({name: shared[name][0] for name in self.config["params"]})
+        self.clock("publishing")
+        rollout = rollout_of(shared, slot, self.slice)
+        self.play_into(number, rollout)
+        [shared["losses"][slot, self.index]] = self.learner.learn(rollout, number)
+        shared["behind"][slot, self.index] = self.staleness
+        shared["seconds"][self.index] += list(self.clock.seconds.values())
 
-    ``shared`` is the result of :func:`.crew.memory` with :func:`layout`.
-    """
-
-    def __init__(self, params, shared):
-        self.start, self.shared = params, shared
-
-    def reset(self):
-        """Restore the initial weights and clear the mean squares and the counts."""
-        zeros = {f"second.{name}": np.zeros_like(value) for name, value in self.start.items()}
-        self.load_state({f"online.{name}": value for name, value in self.start.items()} | zeros | {"step": 0})
-
-    @property
-    def params(self):
-        """Copy of the shared weights as NumPy arrays, by name."""
-        return {name: self.shared[name][0].copy() for name in self.start}
-
-    def state(self):
-        """Return weights, mean squares and the number of gradients applied, arrays by name."""
-        squares = {f"second.{name}": self.shared[f"square.{name}"].copy() for name in self.start}
-        weights = {f"online.{name}": value for name, value in self.params.items()}
-        return weights | squares | {"step": np.array(self.shared["applied"].sum(), np.int32)}
-
-    def load_state(self, state):
-        """Restore a state that :meth:`state` returned."""
-        for name in self.start:
-            self.shared[name][0] = state[f"online.{name}"]
-            self.shared[f"square.{name}"][...] = state[f"second.{name}"]
-        self.shared["applied"][...] = 0
-        self.shared["applied"][0] = state["step"]
+    def count(self):
+        """Record a gradient's staleness and count it as applied."""
+        applied = self.shared["applied"]
+        self.staleness = int(applied.sum()) - self.copied
+        applied[self.index] += 1
 
 
 class SharedRmsprop:
@@ -103,74 +97,84 @@ class SharedRmsprop:
         self.count()
 
 
-class Worker(Player):
-    """Worker process of A3C; ``shared`` is that of :class:`SharedWeights`, ``args`` go to :class:`.players.Player`."""
-
-    def __init__(self, shared, *args):
-        self.shared, self.clock = shared, Phases(*PHASES)
-        super().__init__(*args)
-        own = [self.train.net.weights[name] for name in self.spec["params"]]
-        tensors = [[as_parameter(shared[name][0]) for name in self.spec["params"]]]
-        tensors += [[as_parameter(shared[f"square.{name}"]) for name in self.spec["params"]]]
-        make = rmsprop(self.spec, self.options, A2C_EPS)[0]
-        self.train.optimizer = SharedRmsprop(own, *tensors, make, self.count)
-
-    def make_update(self, options, backend):
-        """Return the update of the worker's own copy; ``__init__`` replaces its optimiser."""
-        self.options, self.learner = options, A2c(self.spec, options, backend, self.clock)
-        return self.learner.train
-
-    def count(self):
-        """Record a gradient's staleness and count it as applied."""
-        applied = self.shared["applied"]
-        self.staleness = int(applied.sum()) - self.copied
-        applied[self.index] += 1
-
-    def play(self, number):
-        """Play rollout ``number`` with a copy of the shared weights, and apply its gradient to them."""
-        self.clock.reset()
-        shared, slot = self.shared, number % len(self.shared["behind"])
-        self.copied = int(shared["applied"].sum())
-        self.train.load({name: shared[name][0] for name in self.spec["params"]})
-        self.clock("publishing")
-        rollout = rollout_of(shared, slot, self.share)
-        self.play_into(number, rollout)
-        [shared["losses"][slot, self.index]] = self.learner.learn(rollout, number)
-        shared["behind"][slot, self.index] = self.staleness
-        shared["seconds"][self.index] += list(self.clock.seconds.values())
-
-
 def as_parameter(array):
-    """Return a tensor that shares an f32 array's memory, permuted from the spec's layout to the parameter's."""
+    """Return a tensor that shares an f32 array's memory, permuted to the layout of a parameter."""
     tensor = torch.from_numpy(array)
     return tensor.permute(OIHW) if tensor.dim() == 4 else tensor
 
 
-class A3c(CrewLoop):
-    """Loop of A3C: the workers play and learn, while this process waits for them.
+class SharedWeights:
+    """The shared weights and mean squares, with the interface of :class:`~rl_impls.common.torch_learner.Trained`.
 
-    ``spec`` is the configuration, see :class:`.spec.Spec`; ``options`` and ``backend`` are those of the workers.
+    ``shared`` is the memory of an :class:`.actor_pool.ActorPool` with :func:`a3c_layout`.
     """
 
-    def __init__(self, spec, options, backend):
-        def make_crew(*args):
-            crew = Crew(*args, options, backend, versions=1, make=Worker, more=layout(spec))
-            self.train = SharedWeights(spec["params"], crew.shared)
-            return crew
+    def __init__(self, params, shared):
+        self.start, self.shared = params, shared
 
-        super().__init__(spec, spec.get("ahead", AHEAD), make_crew, Phases("waiting"))
+    def reset(self):
+        """Restore the initial weights and clear the mean squares and the counts."""
+        zeros = {f"second.{name}": np.zeros_like(value) for name, value in self.start.items()}
+        self.load_state({f"online.{name}": value for name, value in self.start.items()} | zeros | {"step": 0})
+
+    @property
+    def params(self):
+        """Copy of the shared weights as NumPy arrays, by name."""
+        return {name: self.shared[name][0].copy() for name in self.start}
+
+    def state(self):
+        """Return weights, mean squares and the number of gradients applied, arrays by name."""
+        squares = {f"second.{name}": self.shared[f"square.{name}"].copy() for name in self.start}
+        weights = {f"online.{name}": value for name, value in self.params.items()}
+        return weights | squares | {"step": np.array(self.shared["applied"].sum(), np.int32)}
+
+    def load_state(self, state):
+        """Restore a state that :meth:`state` returned."""
+        for name in self.start:
+            self.shared[name][0] = state[f"online.{name}"]
+            self.shared[f"square.{name}"][...] = state[f"second.{name}"]
+        self.shared["applied"][...] = 0
+        self.shared["applied"][0] = state["step"]
+
+
+def a3c_layout(config):
+    """Return shapes and dtypes of what the workers share besides weights and rollouts.
+
+    ``square.*`` f32, mean squares of the gradients; ``applied`` i64[A], number of gradients each worker has applied;
+    ``losses`` f32[D, A], one per rollout; ``seconds`` f64[A, phases], totals of each worker.
+    """
+    squares = {f"square.{name}": (np.shape(value), np.float32) for name, value in config["params"].items()}
+    workers = config["actors"]
+    counts = {"applied": ((workers,), np.int64), "seconds": ((workers, len(PHASES)), np.float64)}
+    return squares | counts | {"losses": ((1 + config["ahead"], workers), np.float32)}
+
+
+class A3c(PoolLoop):
+    """Loop of A3C: the workers play and learn, while this process waits for them.
+
+    ``config`` is that of :class:`.loop.Loop`, with the number of ``actors``, and how many rollouts a worker may be
+    ``ahead`` of the slowest one; ``options`` and ``backend`` are those of the workers.
+    """
+
+    def __init__(self, config, options, backend):
+        start = first_state(config)
+        pool = ActorPool(
+            config, start, config["ahead"] + 1, options, backend, versions=1, actor_class=Worker,
+            extra=a3c_layout(config),
+        )  # fmt: skip
+        super().__init__(config, pool, start, SharedWeights(config["params"], pool.shared), Phases("waiting"))
+
+    def learn(self, rollout, number):
+        """Record the staleness of a rollout's gradients; return the workers' losses, an array f32[A]."""
+        self.lags.update(self.pool.behind(number).tolist())
+        return self.pool.shared["losses"][number % self.pool.depth].copy()
 
     def reset(self):
         """Restore the initial environments and weights, and the phases' seconds to 0."""
         super().reset()
-        self.crew.shared["seconds"][...] = 0
+        self.pool.shared["seconds"][...] = 0
 
     def phases(self):
         """Return the seconds per phase since the last reset: means over the workers, and the rest as ``waiting``."""
-        spent = dict(zip(PHASES, self.crew.shared["seconds"].mean(0).tolist()))
+        spent = dict(zip(PHASES, self.pool.shared["seconds"].mean(0).tolist()))
         return {"waiting": max(0.0, self.clock.seconds["waiting"] - sum(spent.values())), **spent}
-
-    def learn(self, rollout, number):
-        """Record the staleness of a rollout's gradients; return the workers' losses, an array f32[A]."""
-        self.lags.update(self.crew.behind(number).tolist())
-        return self.crew.shared["losses"][number % self.crew.depth].copy()

@@ -7,11 +7,11 @@ from pathlib import Path
 
 ENVS = 16  # per actor
 THREADS = 4  # threads of the machine per actor; the others are for the learner and the games
-FEWEST = 32  # fewest environments
-PICTURES = 1024  # minibatch size
+MIN_ENVS = 32
+BATCH_SIZE = 1024
 
 
-def flags():
+def cpu_flags():
     """Return the CPU flags in /proc/cpuinfo; none if they are unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -20,16 +20,18 @@ def flags():
     return frozenset(next((line.partition(":")[2].split() for line in lines if line.startswith("flags")), ()))
 
 
-def options(cores, words):
-    """Return ``threads``, ``form``, ``actors``, ``envs`` and ``batch`` for a number of cores and the CPU flags."""
+def options(cores, flags):
+    """Return suggested options by name for a number of cores and the CPU flags."""
     actors = cores // THREADS if cores >= 2 * THREADS else 0
-    envs = max(FEWEST, ENVS * actors)
-    form = "bfloat16" if words & {"avx512_bf16", "amx_bf16"} else "full"
-    return {"threads": cores, "form": form, "actors": actors, "envs": envs, "batch": PICTURES}
+    form = "bfloat16" if flags & {"avx512_bf16", "amx_bf16"} else "full"
+    return {
+        "threads": cores, "form": form, "actors": actors, "num_envs": max(MIN_ENVS, ENVS * actors),
+        "batch_size": BATCH_SIZE,
+    }  # fmt: skip
 
 
 def advice():
     """Return the options for this machine as command-line text."""
     cores = len(os.sched_getaffinity(0))
-    words = " ".join(f"--{name} {value}" for name, value in options(cores, flags()).items())
-    return f"{cores} cores: {words}"
+    words = (f"--{name.replace('_', '-')} {value}" for name, value in options(cores, cpu_flags()).items())
+    return f"{cores} cores: {' '.join(words)}"

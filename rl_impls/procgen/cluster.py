@@ -12,19 +12,19 @@ from importlib.util import find_spec
 from ..backends import OPTIONAL, BackendUnavailable
 
 LOCAL = "local"  # address of a cluster that this process starts and stops
-SECONDS = 5  # timeout of a connection
+SECONDS = 5  # default timeout of a connection
 HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # HTTP/2 preface, empty SETTINGS
 SETTINGS = 4  # frame type of an HTTP/2 server's answer, at byte 3
-CREWS = {"ours": 0}  # users of the connection that :func:`join` made
+USERS = {"ours": 0}  # users of the connection that :func:`join` made
 
 
-def parts_of(address):
+def parse_address(address):
     """Return host and port of an address ``host:port``, or None for ``local``; others raise a ValueError."""
     if address == LOCAL:
         return None
     host, _, port = address.rpartition(":")
     if not host or not set("/:").isdisjoint(host) or not port.isdecimal() or not 0 < int(port) < 2**16:
-        raise ValueError(f"cluster: got {address!r}, wanted {LOCAL} or an address, as host:6379")
+        raise ValueError(f"cluster={address!r} should be {LOCAL} or an address such as host:6379")
     return host, int(port)
 
 
@@ -34,37 +34,37 @@ def check_installed(backend):
         raise BackendUnavailable(backend, "ray is not installed", OPTIONAL["ray"])
 
 
-def check_reachable(address):
+def check_reachable(address, seconds=SECONDS):
     """Raise a ValueError unless a Ray cluster answers at the address within seconds; Ray itself retries for minutes."""
-    found = parts_of(address)
+    found = parse_address(address)
     if found is None:
         return
     try:
-        with socket.create_connection(found, SECONDS) as connection:
+        with socket.create_connection(found, seconds) as connection:
             if os.environ.get("RAY_USE_TLS", "0") == "1":  # it answers only over TLS
                 return
-            connection.settimeout(SECONDS)
+            connection.settimeout(seconds)
             connection.sendall(HELLO)
             answer = connection.recv(9)
     except OSError as error:
-        raise ValueError(f"cluster: got {address!r}, which cannot be reached: {error}") from None
+        raise ValueError(f"cluster={address!r} cannot be reached: {error}") from None
     if answer[3:4] != bytes([SETTINGS]):
-        raise ValueError(f"cluster: got {address!r}, where something answers that is no Ray cluster")
+        raise ValueError(f"cluster={address!r} is not the address of a Ray cluster")
 
 
-def same(address, other):
+def is_same(address, other):
     """Return whether an address is that of the cluster ``other``, ``host:port``, as far as host names tell.
 
     ``local`` matches every cluster.
     """
     import ray
 
-    found = parts_of(address)
+    found = parse_address(address)
     if found is None:
         return True
     host = socket.gethostbyname(found[0])
     host = ray.util.get_node_ip_address() if host.startswith("127.") else host
-    return (host, found[1]) == parts_of(other)
+    return (host, found[1]) == parse_address(other)
 
 
 def connect(address, cores):
@@ -83,7 +83,7 @@ def connect(address, cores):
         )  # fmt: skip
     except (RayError, OSError, RuntimeError, ValueError, AssertionError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise ValueError(f"cluster: got {address!r}, which Ray cannot join: {lines[0]}") from error
+        raise ValueError(f"cluster={address!r} cannot be joined: {lines[0]}") from error
     finally:
         if in_main_thread and on_sigterm is not None:  # Ray replaces the caller's handler
             signal.signal(signal.SIGTERM, on_sigterm)
@@ -98,12 +98,12 @@ def join(address, cores):
 
     if not ray.is_initialized():
         connect(address, cores)
-        CREWS["ours"] = 1
+        USERS["ours"] = 1
         return
     here = ray.get_runtime_context().gcs_address
-    if not same(address, here):
-        raise ValueError(f"cluster: got {address!r}, but this process is in the cluster {here} already")
-    CREWS["ours"] += CREWS["ours"] > 0
+    if not is_same(address, here):
+        raise ValueError(f"cluster={address!r} cannot be joined: this process is in the cluster {here} already")
+    USERS["ours"] += USERS["ours"] > 0
 
 
 def leave():
@@ -113,7 +113,7 @@ def leave():
     """
     import ray
 
-    if CREWS["ours"]:
-        CREWS["ours"] -= 1
-        if not CREWS["ours"]:
+    if USERS["ours"]:
+        USERS["ours"] -= 1
+        if not USERS["ours"]:
             ray.shutdown()

@@ -7,12 +7,12 @@ from types import MappingProxyType
 import numpy as np
 
 from .. import backends
-from ..common.procgen_env import ProcgenVectorEnv
+from ..common.procgen_env import FRAME, ProcgenVectorEnv
 from ._numpy import sample_actions
 
 HELD_OUT = 2**30  # first held-out level; a limited training set lies below
 UNSEEN = 2**20  # number of held-out levels
-SIDE_BY_SIDE = 32  # most parallel episodes
+MAX_ENVS = 32  # maximum number of parallel episodes
 
 RANGES = MappingProxyType(  # returns of a blind policy, and the best possible ones; Cobbe et al. 2020, App. C
     {
@@ -38,45 +38,54 @@ def score(returns, game, mode):
     return (returns - least) / (most - least)
 
 
-def evaluate(config, weights, episodes, seed, deterministic):
-    """Play episodes on the training levels and, unless the agent trains on all levels, as many on held-out ones.
+def level_sets(config):
+    """Return first level and number of levels of ``training`` and, unless all levels are trained on, ``held_out``."""
+    held_out = {"held_out": (HELD_OUT, UNSEEN)} if config.levels else {}
+    return {"training": (config.start_level, config.levels), **held_out}
 
-    Each environment plays a fixed number of episodes, so that short ones are not over-represented.
+
+def evaluate(config, params, episodes, seed, deterministic):
+    """Play episodes on the training levels and, unless the agent trains on all levels, as many on held-out ones.
 
     Returns:
         ``training_return``, ``training_score`` (see :func:`score`) and ``training_length``, f64[episodes]; and the same
         with ``held_out_``.
     """
-    levels = {"training": (config.start_level, config.levels)}
-    if config.levels:
-        levels["held_out"] = HELD_OUT, UNSEEN
-    found = {}
-    for name, (start_level, count) in levels.items():
-        env = config.env(seed) | {"start_level": start_level, "num_levels": count}
-        returns, lengths = play_episodes(config, weights, env, episodes, seed, deterministic)
+    count, backend, found = min(episodes, MAX_ENVS), backends.get(config.backend), {}
+    example = backend.to_device(np.zeros((count, *FRAME), np.uint8))
+    forward = backend.build("procgen", "forward", {"params": params}, (example,), config.options)
+    for name, (start_level, num_levels) in level_sets(config).items():
+        rng = np.random.default_rng(seed)
+
+        def act(obs, rng=rng):
+            logits = backend.to_host(forward(backend.from_host(obs))[0])
+            if deterministic:
+                return logits.argmax(1).astype(np.int32)
+            return sample_actions(logits, rng.random(count, np.float32))[0]
+
+        changes = {"num_envs": count, "start_level": start_level, "num_levels": num_levels}
+        envs = ProcgenVectorEnv(**config.env(seed) | changes)
+        try:
+            returns, lengths = play_episodes(envs, act, episodes)
+        finally:
+            envs.close()
         figures = {"return": returns, "score": score(returns, config.game, config.mode), "length": lengths}
         found |= {f"{name}_{figure}": values for figure, values in figures.items()}
     return found
 
 
-def play_episodes(config, weights, env, episodes, seed, deterministic):
-    """Return the returns and lengths of episodes, f64[episodes] each; ``env`` has the environments' arguments."""
-    count, rng, backend = min(episodes, SIDE_BY_SIDE), np.random.default_rng(seed), backends.get(config.backend)
+def play_episodes(envs, act, episodes):
+    """Return the returns and lengths of episodes, f64[episodes] each; ``act(obs)`` returns the actions.
+
+    Each environment plays a fixed number of episodes, so that short ones are not over-represented.
+    """
+    count = envs.num_envs
     shares = episodes // count + (np.arange(count) < episodes % count)
-    played, results = np.zeros(count, int), []
-    envs = ProcgenVectorEnv(**env | {"num_envs": count})
-    try:
-        frames = envs.observe()
-        call = backend.build("procgen", "forward", {"params": weights}, (backend.to_device(frames),), config.options)
-        while (played < shares).any():
-            logits = backend.to_host(call(backend.from_host(frames))[0])
-            uniforms = rng.random(count, np.float32)
-            actions = logits.argmax(1).astype(np.int32) if deterministic else sample_actions(logits, uniforms)[0]
-            frames, _, _ = envs.advance(actions, frames)
-            for index, total, length in zip(*envs.finished[:3]):
-                if played[index] < shares[index]:
-                    results.append((total, length))
-                played[index] += 1
-    finally:
-        envs.close()
+    played, results, obs = np.zeros(count, int), [], envs.observe()
+    while (played < shares).any():
+        obs, _, _ = envs.advance(act(obs), obs)
+        for index, total, length in zip(*envs.finished[:3]):
+            if played[index] < shares[index]:
+                results.append((total, length))
+            played[index] += 1
     return tuple(np.array(column, float) for column in zip(*results))

@@ -1,7 +1,4 @@
-"""Data-parallel learning in processes that torchrun started, on one or more machines.
-
-The processes average their gradients over gloo; PPO normalises advantages over all their batches.
-"""
+"""Communication between processes that torchrun started, on one or more machines, by gloo."""
 
 from __future__ import annotations
 
@@ -31,24 +28,18 @@ def mean_of_all(tensor):
     return tensor.div_(distributed.get_world_size())
 
 
-def moments_of_all(x):
+def mean_and_std(x):
     """Mean and standard deviation over the batches of all processes, which have equal sizes.  f[B] -> f, f"""
     mean = mean_of_all(x.mean())
     return mean, mean_of_all((x - mean).square().mean()).sqrt()
 
 
-def average_gradients(train):
-    """Patch an :class:`._torch.Update` to average its gradients over all processes before it clips them."""
-    clip = train.clip
-
-    def averaged():
-        gradients = [parameter.grad for parameter in train.parameters]
-        flat = mean_of_all(torch.cat([gradient.flatten() for gradient in gradients]))
-        for gradient, part in zip(gradients, flat.split([gradient.numel() for gradient in gradients])):
-            gradient.copy_(part.view_as(gradient))
-        clip()
-
-    train.clip = averaged
+def average_gradients(parameters):
+    """Average the gradients of parameters over all processes, in place."""
+    gradients = [parameter.grad for parameter in parameters]
+    flat = mean_of_all(torch.cat([gradient.flatten() for gradient in gradients]))
+    for gradient, part in zip(gradients, flat.split([gradient.numel() for gradient in gradients])):
+        gradient.copy_(part.view_as(gradient))
 
 
 def agree(wanted):
@@ -58,7 +49,7 @@ def agree(wanted):
     return bool(flag)
 
 
-def beside_each_other(array):
+def gather_envs(array):
     """Concatenate the NumPy arrays of all processes along the last axis.  [..., N / P] -> [..., N]"""
     mine = torch.from_numpy(array)
     everyone = [torch.empty_like(mine) for _ in range(distributed.get_world_size())]
@@ -66,7 +57,7 @@ def beside_each_other(array):
     return torch.cat(everyone, dim=-1).numpy()
 
 
-def states_of_all(state):
+def gather_states(state):
     """Gather the environment states of all processes, a list by rank."""
     states = [None] * distributed.get_world_size()
     distributed.all_gather_object(states, state)

@@ -7,57 +7,56 @@ import torch
 
 from ..common.procgen_state import unpack
 from . import group
-from .loop import Loop, part_of, state_of
+from .actors import actor_config, env_slice, join_states, slice_state
+from .loop import Loop, join_parts, part_of
 from .parallel import first_state
-from .players import joined_states, part_of_spec, share_of, share_of_state
-from .rollouts import uniforms_of
+from .rollouts import draw_uniforms
 
 
 class GroupLoop(Loop):
     """Loop of one of P processes; its results and its state cover all of them.
 
     Each update takes P minibatches of B / P images, one per process. Gradients are averaged, and in PPO so are the
-    moments of the advantages. ``spec`` is that of all processes together.
+    moments of the advantages. ``config`` is that of all processes together, with ``rank`` and ``processes``.
 
     Raises:
         ValueError: the backend is not torch on the CPU, or P does not divide the environments or the batch.
     """
 
-    def __init__(self, algorithm, spec, options, backend):
-        processes, self.everyone = spec["processes"], spec["env"]["num_envs"]
+    def __init__(self, algorithm, config, options, backend):
+        processes, self.num_envs = config["processes"], config["env"]["num_envs"]
         if backend.library != "torch" or backend.device != "cpu":
-            raise ValueError(f"backend of several processes: got {backend.name}, wanted torch or torch-compile")
-        if self.everyone % processes:
-            raise ValueError(f"envs: got {self.everyone}, wanted a multiple of {processes} processes")
-        if spec.get("batch", 0) % processes:
-            raise ValueError(f"batch: got {spec['batch']}, wanted a multiple of {processes} processes")
+            raise ValueError(f"backend={backend.name!r} should be torch or torch-compile with several processes")
+        if self.num_envs % processes:
+            raise ValueError(f"num_envs={self.num_envs} should be a multiple of {processes} processes")
+        if config.get("batch_size", 0) % processes:
+            raise ValueError(f"batch_size={config['batch_size']} should be a multiple of {processes} processes")
         group.join()
-        whole = {**spec, "actors": processes}
-        self.share = share_of(whole, spec["rank"])
-        mine = part_of_spec(whole) | {"env_state": share_of_state(first_state(spec), self.share)}
-        if "batch" in spec:
-            mine["batch"] = spec["batch"] // processes
+        whole = {**config, "actors": processes}
+        self.slice = env_slice(whole, config["rank"])
+        mine = actor_config(whole) | {"env_state": slice_state(first_state(config), self.slice)}
+        if "batch_size" in config:
+            mine["batch_size"] = config["batch_size"] // processes
         super().__init__(algorithm, mine, options, backend)
-        group.average_gradients(self.train)
-
-    def uniforms(self, number):
-        """Return this process's share of the rollout's random numbers, f32[T, N / P]."""
-        return uniforms_of(self.spec["seed"], number, self.shape[0], self.everyone)[:, self.share]
 
     def __call__(self, numbers):
         """Play and learn; return rewards and ends of all environments, and losses averaged over the processes."""
         rewards, ended, losses = super().__call__(numbers)
-        whole = group.beside_each_other(rewards), group.beside_each_other(ended.view(np.uint8)).view(bool)
+        whole = group.gather_envs(rewards), group.gather_envs(ended.view(np.uint8)).view(bool)
         return *whole, group.mean_of_all(torch.from_numpy(losses)).numpy()
+
+    def uniforms(self, number):
+        """Return this process's share of the rollout's random numbers, f32[T, N / P]."""
+        return draw_uniforms(self.config["seed"], number, self.shape[0], self.num_envs)[:, self.slice]
 
     def state(self):
         """Return the state of all processes, as that of one :class:`.loop.Loop`."""
-        return state_of(self.train, joined_states(group.states_of_all(self.envs.get_state())))
+        return join_parts(self.update.state(), join_states(group.gather_states(self.envs.get_state())))
 
     def load_state(self, state):
         """Restore a state of all processes, or of a loop in one process."""
-        self.train.load_state(part_of(state, "train"))
-        self.envs.set_state(share_of_state(unpack(part_of(state, "env")), self.share))
+        self.update.load_state(part_of(state, "learner"))
+        self.envs.set_state(slice_state(unpack(part_of(state, "env")), self.slice))
 
     def close(self):
         """Stop the environments and leave the process group."""

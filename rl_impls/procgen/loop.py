@@ -9,19 +9,19 @@ from ..common.phases import Phases
 from ..common.procgen_env import ProcgenVectorEnv
 from ..common.procgen_state import pack, unpack
 from .learners import LEARNERS
-from .rollouts import KEPT, play, uniforms_of
+from .rollouts import STORAGES, draw_uniforms, play
 
 PHASES = ("environment", "inference", "advantages", "gathering", "learning")
 
 
-def state_of(train, env_state):
-    """Merge the state of ``train`` and of the environments into one dict of arrays, ``train.*`` and ``env.*``."""
-    parts = {"train": train.state(), "env": pack(env_state)}
+def join_parts(learner, env):
+    """Merge the states of the update and of the environments into one dict of arrays, ``learner.*`` and ``env.*``."""
+    parts = {"learner": learner, "env": pack(env)}
     return {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
 
 
 def part_of(state, part):
-    """Return one part, ``train`` or ``env``, of a dict made by :func:`state_of`."""
+    """Return one part, ``learner`` or ``env``, of a dict made by :func:`join_parts`."""
     return {name.removeprefix(f"{part}."): value for name, value in state.items() if name.startswith(f"{part}.")}
 
 
@@ -30,29 +30,50 @@ class Loop(Op):
 
     Args:
         algorithm: ppo, a2c or impala.
-        spec: configuration of the loop, see :class:`.spec.Spec`.
+        config: hyperparameters by name, as in :class:`.agent.Config`; ``params``, the initial weights; ``env``, the
+            arguments of :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`; ``seed`` of actions and minibatches;
+            optionally ``env_state``, the state of the environments to start from.
         options: optimisations of the loop and its update.
-        backend: backend of actor and learner.
+        backend: backend of policy and learner.
     """
 
-    def __init__(self, algorithm, spec, options, backend):
-        self.clock, self.spec = Phases(*PHASES), spec
-        self.learner = LEARNERS[algorithm](spec, options, backend, self.clock)
-        self.train, self.shape = self.learner.train, self.learner.shape
-        self.envs = ProcgenVectorEnv(**spec["env"])
-        self.kept = KEPT[options.frames](*self.shape)
-        self.actor = self.train.actor(self.envs.observe())
-        self.start = spec.get("env_state") or self.envs.get_state()
+    def __init__(self, algorithm, config, options, backend):
+        self.config, self.clock = config, Phases(*PHASES)
+        self.learner = LEARNERS[algorithm](config, options, backend, self.clock)
+        self.update, self.shape = self.learner.update, self.learner.shape
+        self.envs = ProcgenVectorEnv(**config["env"])
+        self.storage = STORAGES[options.frames](*self.shape)
+        self.policy = self.update.policy(self.envs.observe())
+        self.start = config.get("env_state") or self.envs.get_state()
         self.reset()
+
+    def __call__(self, numbers):
+        """Play and learn from I rollouts.  -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]
+
+        The rollouts' ``numbers``, i64[I], and the configuration's seed determine their random numbers.
+        """
+        results = []
+        self.clock.start()
+        for number in map(int, numbers):
+            play(self.envs, self.policy, self.storage, self.uniforms(number), self.clock)
+            rollout = self.storage.read()
+            self.clock("gathering")
+            losses = np.array(self.learner.learn(rollout, number), np.float32)
+            results.append((rollout.rewards.copy(), rollout.ended.copy(), losses))
+        return tuple(map(np.stack, zip(*results)))
+
+    def uniforms(self, number):
+        """Return the random numbers for a rollout's actions, f32[T, N]."""
+        return draw_uniforms(self.config["seed"], number, *self.shape)
 
     def reset(self):
         """Restore the initial weights and environments."""
-        self.train.reset()
+        self.update.reset()
         self.envs.set_state(self.start)
         self.clock.reset()
 
-    def begun_anew(self):
-        """Return no environments, i64[0]; in :class:`.parallel.CrewLoop`, those whose actor died."""
+    def restarted_envs(self):
+        """Return no environments, i64[0]; in :class:`.parallel.PoolLoop`, those whose actor died."""
         return np.zeros(0, np.int64)
 
     def close(self):
@@ -61,37 +82,18 @@ class Loop(Op):
 
     @property
     def params(self):
-        """Trained weights as NumPy arrays, by name."""
-        return self.train.params
+        """Current weights as NumPy arrays, by name."""
+        return self.update.params
 
     def phases(self):
         """Return the seconds spent in each phase since the last reset, by name."""
         return dict(self.clock.seconds)
 
     def state(self):
-        """Return all that the next rollout depends on except its number, NumPy arrays ``train.*`` and ``env.*``."""
-        return state_of(self.train, self.envs.get_state())
+        """Return all that the next rollout depends on except its number, arrays ``learner.*`` and ``env.*``."""
+        return join_parts(self.update.state(), self.envs.get_state())
 
     def load_state(self, state):
         """Restore a state that :meth:`state` returned, in any backend, form or loop, sequential or parallel."""
-        self.train.load_state(part_of(state, "train"))
+        self.update.load_state(part_of(state, "learner"))
         self.envs.set_state(unpack(part_of(state, "env")))
-
-    def uniforms(self, number):
-        """Return the random numbers for a rollout's actions, f32[T, N]."""
-        return uniforms_of(self.spec["seed"], number, *self.shape)
-
-    def __call__(self, numbers):
-        """Play and learn from I rollouts.  -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]
-
-        The rollouts' ``numbers``, i64[I], and the spec's seed determine their random numbers.
-        """
-        results = []
-        self.clock.start()
-        for number in map(int, numbers):
-            play(self.envs, self.actor, self.kept, self.uniforms(number), self.clock)
-            rollout = self.kept.read()
-            self.clock("gathering")
-            losses = np.array(self.learner.learn(rollout, number), np.float32)
-            results.append((rollout.rewards.copy(), rollout.ended.copy(), losses))
-        return tuple(map(np.stack, zip(*results)))

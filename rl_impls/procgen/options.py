@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
+from typing import Literal
 
-from ..common.checks import check_choices
-
-CHOICES = MappingProxyType(
-    {
-        "precision": ("float32", "bfloat16"),
-        "memory_format": ("contiguous", "channels_last"),
-        "inference": ("grad", "no_grad", "inference_mode"),
-        "zero_grad": ("fill", "none"),
-        "optimizer": ("loop", "default", "fused"),
-        "images": ("float", "uint8"),
-        "first_layer": ("pixels", "blocks"),
-        "acting_weights": ("learned", "cast"),
-        "advantages": ("loop", "vector"),
-        "frames": ("copied", "in_place"),
-    }
-)
+from ..common.config import config
 
 
-@dataclass(frozen=True)
+@config
 class Options:
-    """One value for each optimisation. The net is compiled on the backend ``torch-compile``, not by a option.
+    """One value for each optimisation. The net is compiled on the backend ``torch-compile``, not by an option.
 
     Attributes:
         precision: dtype of the forward and backward pass.
@@ -33,8 +19,8 @@ class Options:
             renders them (torch).
         inference: autograd mode while acting (torch).
         zero_grad: fill gradients with zeros, or drop them (torch).
-        optimizer: run Adam, RMSProp and the gradient norm tensor by tensor, as torch chooses, or on all tensors at once
-            (torch; jax fuses either way).
+        optimizer: run Adam, RMSProp and the gradient norm tensor by tensor, or on all tensors at once (torch; jax fuses
+            either way).
         images: convert images to float32 on the host, or keep them as bytes until they reach the net (torch).
         first_layer: convolve pixels; or only those that the second layer reads and, with gradients, blocks of stride x
             stride pixels stacked as channels, which makes longer sums in fewer rows (torch).
@@ -45,19 +31,16 @@ class Options:
             write its frames into the rollout.
     """
 
-    precision: str = "float32"
-    memory_format: str = "contiguous"
-    inference: str = "grad"
-    zero_grad: str = "fill"
-    optimizer: str = "loop"
-    images: str = "float"
-    first_layer: str = "pixels"
-    acting_weights: str = "learned"
-    advantages: str = "loop"
-    frames: str = "copied"
-
-    def __post_init__(self) -> None:
-        check_choices(self, CHOICES)
+    precision: Literal["float32", "bfloat16"] = "float32"
+    memory_format: Literal["contiguous", "channels_last"] = "contiguous"
+    inference: Literal["grad", "inference_mode"] = "grad"
+    zero_grad: Literal["fill", "none"] = "fill"
+    optimizer: Literal["loop", "fused"] = "loop"
+    images: Literal["float", "uint8"] = "float"
+    first_layer: Literal["pixels", "blocks"] = "pixels"
+    acting_weights: Literal["learned", "cast"] = "learned"
+    advantages: Literal["loop", "vector"] = "loop"
+    frames: Literal["copied", "in_place"] = "copied"
 
 
 FULL = Options(

@@ -11,48 +11,28 @@ from typing import Any
 import numpy as np
 
 from ..common.problem import Problem
-from .spec import ACTIONS
-
-STAGES = ((3, 16, 32), (16, 32, 16), (32, 32, 8))  # residual net: input and output channels, pixels per side after it
-BLOCKS = ("block0_conv0", "block0_conv1", "block1_conv0", "block1_conv1")
-LAYERS: dict[str, dict[str, tuple[int, ...]]] = {  # weight shapes of each net; the first layer comes first
-    "nature": {
-        "conv0": (8, 8, 3, 32), "conv1": (4, 4, 32, 64), "conv2": (3, 3, 64, 64), "policy": (1024, 512),
-        "logits": (512, 15), "value": (1024, 512), "return": (512, 1),
-    },
-    "residual": {
-        **{f"stage{k}": (3, 3, inputs, outputs) for k, (inputs, outputs, _) in enumerate(STAGES)},
-        **{f"stage{k}_{conv}": (3, 3, outputs, outputs) for k, (_, outputs, _) in enumerate(STAGES) for conv in BLOCKS},
-        "hidden": (2048, 256), "logits": (256, 15), "return": (256, 1),
-    },
-}  # fmt: skip
-PIXELS = {  # output pixels of each convolution per image, without those that the next layer does not read
-    "nature": {"conv0": 14 * 14, "conv1": 6 * 6, "conv2": 4 * 4},
-    "residual": {
-        **{f"stage{k}": (2 * side) ** 2 for k, (*_, side) in enumerate(STAGES)},
-        **{f"stage{k}_{conv}": side**2 for k, (*_, side) in enumerate(STAGES) for conv in BLOCKS},
-    },
-}
+from ..common.procgen_env import ACTIONS
+from .net import NETS
 
 STEPS = 128  # T of the rollouts whose advantages are computed
-UNROLL = 16  # T of an update of IMPALA
-STEPPED = 8  # T of env_step
+IMPALA_STEPS = 16  # T of an update of IMPALA
+ENV_STEPS = 8  # T of env_step
 ROLLOUTS = 4  # per call of a parallel loop, so that actors can play ahead
-LARGEST = 1024  # largest minibatch of PPO's loop
+MAX_BATCH_SIZE = 1024  # of PPO's loop
 SEED = 0  # of the actions and minibatches of a loop
 
-GAE = {"gamma": 0.999, "lam": 0.95}
+GAE = {"gamma": 0.999, "gae_lambda": 0.95}
 VTRACE = {"gamma": 0.999, "rho_bar": 1.0, "c_bar": 1.0}
 LOSSES = {"value_weight": 0.5, "entropy_weight": 0.01}
-PPO = {"learning_rate": 5e-4, "clip": 0.2, "gradient_norm": 0.5, **LOSSES}
-A2C = {"learning_rate": 1e-4, "gradient_norm": 0.5, **LOSSES}
-IMPALA = {"learning_rate": 3e-4, "gradient_norm": 40.0, **LOSSES, **VTRACE}
+PPO = {"learning_rate": 5e-4, "eps": 1e-5, "clip": 0.2, "max_grad_norm": 0.5, **LOSSES}
+A2C = {"learning_rate": 1e-4, "eps": 1e-5, "decay": 0.99, "max_grad_norm": 0.5, **LOSSES}
+IMPALA = {"learning_rate": 3e-4, "eps": 0.01, "decay": 0.99, "max_grad_norm": 40.0, **LOSSES, **VTRACE}
 
 
 def random_weights(rng: np.random.Generator, net: str = "nature") -> dict[str, Any]:
     """Return random weights and biases, with small logits, so that all actions are about equally likely."""
     params = {}
-    for name, shape in LAYERS[net].items():
+    for name, shape in NETS[net].items():
         gain = 0.1 if name == "logits" else 2**0.5
         scale = 0.5 if "block" in name else 1.0  # keeps what the residual blocks add small
         weight = rng.normal(0, gain * np.prod(shape[:-1]) ** -0.5, shape)
@@ -92,9 +72,16 @@ def games(rng: np.random.Generator, num_envs: int, game: str) -> dict[str, Any]:
     return {"game": game, "num_envs": num_envs, "seed": int(rng.integers(2**31)), "mode": "easy", "num_levels": 200}
 
 
+def pixels(layer: str) -> int:
+    """Return the output pixels of a layer per image, without those that the next layer does not read."""
+    if layer.startswith("stage"):
+        return ((32 if "block" in layer else 64) >> int(layer[5])) ** 2  # each stage begins at half the size
+    return {"conv0": 14 * 14, "conv1": 6 * 6, "conv2": 4 * 4}.get(layer, 1)
+
+
 def multiplications(net: str) -> dict[str, int]:
     """Return the multiplications of each layer per image."""
-    return {name: PIXELS[net].get(name, 1) * math.prod(shape) for name, shape in LAYERS[net].items()}
+    return {name: pixels(name) * math.prod(shape) for name, shape in NETS[net].items()}
 
 
 def forward_flops(num_pictures: int, net: str = "nature") -> float:
@@ -115,7 +102,7 @@ def update_flops(num_pictures: int, net: str = "nature") -> float:
 
 def impala_flops(batch_size: int) -> float:
     """Return the FLOPs of an update on a rollout; its last images are only evaluated, without a gradient."""
-    return update_flops(batch_size) + forward_flops(batch_size // UNROLL)
+    return update_flops(batch_size) + forward_flops(batch_size // IMPALA_STEPS)
 
 
 def gae_bytes(num_envs: int) -> float:
@@ -130,7 +117,7 @@ def vtrace_bytes(num_envs: int) -> float:
 
 def step_bytes(num_envs: int) -> float:
     """Return the bytes of the actions read, and of the frames, rewards and flags written."""
-    return STEPPED * num_envs * (4.0 + 64 * 64 * 3 + 4 + 1)
+    return ENV_STEPS * num_envs * (4.0 + 64 * 64 * 3 + 4 + 1)
 
 
 def loop_flops(num_envs: int, num_steps: int, epochs: int = 1) -> float:
@@ -159,7 +146,7 @@ def loop(
 ) -> Problem:
     """Return the problem of the first rollouts of a training run on coinrun."""
     params, env = random_weights(rng), games(rng, num_envs, "coinrun")
-    config = {"params": params, "env": env, "seed": SEED, "unroll": num_steps, **constants}
+    config = {"params": params, "env": env, "seed": SEED, "num_steps": num_steps, **constants}
     return problem(
         op, config, np.arange(rollouts), io="own", unit="environment frames", items=rollouts * num_envs * num_steps,
         flops=rollouts * loop_flops(num_envs, num_steps, constants.get("epochs", 1)), max_calls=1,
@@ -170,7 +157,7 @@ def loop(
 
 def ppo_constants(num_envs: int, num_steps: int, epochs: int) -> dict[str, Any]:
     """Return the constants of PPO's loop; a small rollout is split into two minibatches."""
-    return {**PPO, **GAE, "batch": min(LARGEST, num_envs * num_steps // 2), "epochs": epochs}
+    return {**PPO, **GAE, "batch_size": min(MAX_BATCH_SIZE, num_envs * num_steps // 2), "epochs": epochs}
 
 
 def forward(seed: int, num_envs: int, net: str = "nature") -> Problem:
@@ -218,9 +205,9 @@ def a2c_update(seed: int, batch_size: int) -> Problem:
 def impala_update(seed: int, batch_size: int) -> Problem:
     """One update on B steps, 16 of each environment, and the images after them."""
     rng = np.random.default_rng(seed)
-    shape = UNROLL, batch_size // UNROLL
+    shape = IMPALA_STEPS, batch_size // IMPALA_STEPS
     rewards = 1 + normals(rng, *shape)
-    args = pictures(rng, UNROLL + 1, shape[1]), *actions_and_log_probs(rng, *shape), rewards, *ends(rng, *shape)
+    args = pictures(rng, IMPALA_STEPS + 1, shape[1]), *actions_and_log_probs(rng, *shape), rewards, *ends(rng, *shape)
     config = {"params": random_weights(rng), **IMPALA}
     return update("impala_update", config, *args, flops=impala_flops(batch_size))
 
@@ -230,8 +217,8 @@ def env_step(seed: int, num_envs: int, game: str) -> Problem:
     rng = np.random.default_rng(seed)
     config = {"env": games(rng, num_envs, game)}
     return problem(
-        "env_step", config, rng.integers(ACTIONS, size=(STEPPED, num_envs)).astype(np.int32), io="own",
-        unit="env frames", items=STEPPED * num_envs, bytes=step_bytes(num_envs),
+        "env_step", config, rng.integers(ACTIONS, size=(ENV_STEPS, num_envs)).astype(np.int32), io="own",
+        unit="env frames", items=ENV_STEPS * num_envs, bytes=step_bytes(num_envs),
     )  # fmt: skip
 
 
@@ -263,7 +250,8 @@ def parallel_ppo(seed: int, num_envs: int, num_steps: int, epochs: int, actors: 
 def a3c(seed: int, num_envs: int, num_steps: int, actors: int) -> Problem:
     """Four rollouts by worker processes that race for the weights they update."""
     rng = np.random.default_rng(seed)
-    return loop("a3c", rng, num_envs, num_steps, {**A2C, **GAE, "actors": actors}, ROLLOUTS, repeatable=False)
+    constants = {**A2C, **GAE, "actors": actors, "ahead": 3}
+    return loop("a3c", rng, num_envs, num_steps, constants, ROLLOUTS, repeatable=False)
 
 
 def parallel_impala(seed: int, num_envs: int, num_steps: int, actors: int, lag: int) -> Problem:

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .spec import PICTURE
+from ..common.procgen_env import FRAME
 
 
 class Rollout(NamedTuple):
     """Arrays of one rollout.
 
     Attributes:
-        frames: observations before each step and after the last one, u8[T + 1, N, 64, 64, 3].
+        obs: observations before each step and after the last one, u8[T + 1, N, 64, 64, 3].
         actions: i32[T, N].
         log_probs: of the actions under the policy that acted, f32[T, N].
         values: V(s_t) by the weights that acted, f32[T, N].
@@ -25,7 +25,7 @@ class Rollout(NamedTuple):
         ended: whether the step ended an episode, bool[T, N].
     """
 
-    frames: np.ndarray
+    obs: np.ndarray
     actions: np.ndarray
     log_probs: np.ndarray
     values: np.ndarray
@@ -36,58 +36,62 @@ class Rollout(NamedTuple):
 DTYPES = {"actions": np.int32, "log_probs": np.float32, "values": np.float32, "rewards": np.float32, "ended": np.bool_}
 
 
-def layout(steps, envs):
-    """Return the shape and dtype of each array of a rollout of T ``steps`` and N ``envs``."""
-    columns = {name: ((steps, envs), np.dtype(dtype)) for name, dtype in DTYPES.items()}
-    return {"frames": ((steps + 1, envs, *PICTURE), np.dtype(np.uint8)), **columns}
+def rollout_layout(num_steps, num_envs):
+    """Return the shape and dtype of each array of a rollout, by name."""
+    columns = {name: ((num_steps, num_envs), np.dtype(dtype)) for name, dtype in DTYPES.items()}
+    return {"obs": ((num_steps + 1, num_envs, *FRAME), np.dtype(np.uint8)), **columns}
+
+
+def empty_rollout(num_steps, num_envs):
+    """Allocate a rollout."""
+    return Rollout(*(np.empty(shape, dtype) for shape, dtype in rollout_layout(num_steps, num_envs).values()))
 
 
 class Copied:
     """Collects the arrays of each step in lists, and stacks them at the end of a rollout."""
 
-    def __init__(self, steps, envs):
-        self.frames, self.columns = [], []
+    def __init__(self, num_steps, num_envs):
+        self.obs, self.columns = [], []
 
     def start(self, envs):
-        """Begin a rollout; return the environments' current frames, u8[N, 64, 64, 3]."""
-        self.frames, self.columns = [envs.observe()], []
-        return self.frames[0]
+        """Begin a rollout; return the current observations, u8[N, 64, 64, 3]."""
+        self.obs, self.columns = [envs.observe()], []
+        return self.obs[0]
 
     def row(self):
-        """Return None: the environment allocates its frames."""
+        """Return None: the environment allocates its observations."""
         return None
 
-    def push(self, frames, *columns):
-        """Append a step: the frames after it, and its actions, log_probs, values, rewards and ended, [N] each."""
-        self.frames.append(frames)
+    def push(self, obs, *columns):
+        """Append a step: the observations after it, and its actions, log_probs, values, rewards and ended, [N] each."""
+        self.obs.append(obs)
         self.columns.append(columns)
 
     def read(self):
         """Stack the steps to a :class:`Rollout`."""
-        return Rollout(np.stack(self.frames), *map(np.stack, zip(*self.columns)))
+        return Rollout(np.stack(self.obs), *map(np.stack, zip(*self.columns)))
 
 
 class InPlace:
     """Writes each step into a preallocated :class:`Rollout`, by default a new one; every rollout reuses it."""
 
-    def __init__(self, steps, envs, rollout=None):
-        if rollout is None:
-            rollout = Rollout(*(np.empty(shape, dtype) for shape, dtype in layout(steps, envs).values()))
-        self.rollout, self.columns, self.step = rollout, rollout[1:], 0
+    def __init__(self, num_steps, num_envs, rollout=None):
+        self.rollout = empty_rollout(num_steps, num_envs) if rollout is None else rollout
+        self.columns, self.step = self.rollout[1:], 0
 
     def start(self, envs):
-        """Begin a rollout; return its first row, filled with the environments' current frames."""
+        """Begin a rollout; return its first row, filled with the current observations."""
         self.step = 0
-        return envs.observe(self.rollout.frames[0])
+        return envs.observe(self.rollout.obs[0])
 
     def row(self):
-        """Return the row that the environment writes its next frames to, u8[N, 64, 64, 3]."""
-        return self.rollout.frames[self.step + 1]
+        """Return the row that the environment writes its next observations to, u8[N, 64, 64, 3]."""
+        return self.rollout.obs[self.step + 1]
 
-    def push(self, frames, *columns):
-        """Write a step's actions, log_probs, values, rewards and ended; ``frames`` are already in :meth:`row`."""
-        for kept, column in zip(self.columns, columns):
-            kept[self.step] = column
+    def push(self, obs, *columns):
+        """Write a step's actions, log_probs, values, rewards and ended; ``obs`` are already in :meth:`row`."""
+        for stored, column in zip(self.columns, columns):
+            stored[self.step] = column
         self.step += 1
 
     def read(self):
@@ -95,44 +99,44 @@ class InPlace:
         return self.rollout
 
 
-KEPT = MappingProxyType({"copied": Copied, "in_place": InPlace})  # by the option ``frames``
+STORAGES = MappingProxyType({"copied": Copied, "in_place": InPlace})  # by the option ``frames``
 
 
-def play(envs, actor, kept, uniforms, clock):
+def play(envs, policy, storage, uniforms, clock):
     """Play T steps of N environments into a rollout.
 
     Args:
         envs: a :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`.
-        actor: ``actor(frames, uniforms) -> actions, log_probs, values``, with its weights as of ``actor.begin()``.
-        kept: a :class:`Copied` or :class:`InPlace`.
+        policy: ``policy(obs, uniforms) -> actions, log_probs, values``, with its weights as of ``policy.refresh()``.
+        storage: a :class:`Copied` or :class:`InPlace`.
         uniforms: f32[T, N], random numbers to sample the actions with.
         clock: ``clock(name)``, called when a phase ends.
     """
-    actor.begin()
+    policy.refresh()
     clock("inference")
-    frames = kept.start(envs)
+    obs = storage.start(envs)
     clock("environment")
-    for drawn in uniforms:
-        acted = actor(frames, drawn)
+    for uniforms_of_step in uniforms:
+        actions, log_probs, values = policy(obs, uniforms_of_step)
         clock("inference")
-        frames, rewards, ended = envs.advance(acted[0], kept.row())
+        obs, rewards, ended = envs.advance(actions, storage.row())
         clock("environment")
-        kept.push(frames, *acted, rewards, ended)
+        storage.push(obs, actions, log_probs, values, rewards, ended)
         clock("gathering")
 
 
-ACTED, PICKED = 0, 1  # random streams of a rollout: actions, minibatches
+ACTING, LEARNING = 0, 1  # random streams of a rollout: actions, minibatches
 
 
-def uniforms_of(seed, number, steps, envs):
-    """Return the random numbers, f32[T, N] in [0, 1), that a rollout's actions are sampled with."""
-    return np.random.default_rng((seed, number, ACTED)).random((steps, envs), np.float32)
+def draw_uniforms(seed, number, num_steps, num_envs):
+    """Return the random numbers, f32[T, N] in [0, 1), that the actions of a rollout are sampled with."""
+    return np.random.default_rng((seed, number, ACTING)).random((num_steps, num_envs), np.float32)
 
 
-def minibatches(seed, number, frames, batch, epochs):
+def minibatches(seed, number, num_images, batch_size, epochs):
     """Return the image indices of each update, i64[U, B]; each epoch is a permutation of all T N images.
 
-    ``frames`` is T N; ``batch``, B, divides it.
+    ``num_images`` is T N; ``batch_size``, B, divides it.
     """
-    rng = np.random.default_rng((seed, number, PICKED))
-    return np.concatenate([rng.permutation(frames).reshape(-1, batch) for _ in range(epochs)])
+    rng = np.random.default_rng((seed, number, LEARNING))
+    return np.concatenate([rng.permutation(num_images).reshape(-1, batch_size) for _ in range(epochs)])

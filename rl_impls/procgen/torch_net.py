@@ -1,6 +1,6 @@
-"""Policy and value nets in torch, and the actor that samples actions with one.
+"""Policy and value nets in torch, and the policy that samples actions with one.
 
-They are apart from :mod:`._torch`, which has the losses and updates. Axes: N environments, B images, A = 15 actions.
+Axes: N environments, B images, A = 15 actions.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from torch import nn
 from ..common.torch_learner import GUARDS, PRECISIONS, autocast, place
 from ..common.torch_pictures import PictureNet
 from ._numpy import sample_actions
-from .spec import BLOCKS, SEEN, STAGES, STRIDES, net_of
+from .net import BLOCKS, SEEN, STAGES, STRIDES, net_of
 
-HOST_DTYPES = {"float": np.float32, "uint8": np.uint8}
+HOST_DTYPES = {"float": np.float32, "uint8": np.uint8}  # by the option ``images``
 
 
 def nature(w, planes, first):
     """Three convolutions, and a hidden layer per head.  planes [B, 3, 64, 64] -> logits [B, A], values [B, 1]
 
-    ``w`` are the weights of :data:`.spec.NETS`; ``first`` is :meth:`Net.first`, the first convolution. Colours are from
-    0 to 255.
+    ``w`` are the weights by name; ``first`` is :meth:`Net.first`, the first convolution. Colours are from 0 to 255.
     """
     h = torch.relu(first(planes, "conv0", stride=STRIDES[0], seen=SEEN))
     for k, stride in enumerate(STRIDES[1:], start=1):
@@ -33,42 +32,23 @@ def nature(w, planes, first):
 
 
 def residual(w, planes, first):
-    """Residual net of :func:`._numpy.residual`.  planes [B, 3, 64, 64] from 0 to 255 -> logits [B, A], values [B, 1]
+    """Residual net of :func:`._numpy.residual`; arguments and results as in :func:`nature`."""
 
-    ``w``: weights of :data:`.spec.RESIDUAL`; ``first``: see :func:`nature`.
-    """
-
-    def convolved(name, h):
+    def conv(name, h):
         return nn.functional.conv2d(h, w[f"w_{name}"], w[f"b_{name}"], padding=1)
 
     h = first(planes, "stage0", padding=1)
     for stage in range(len(STAGES)):
         if stage:
-            h = convolved(f"stage{stage}", h)
+            h = conv(f"stage{stage}", h)
         h = nn.functional.max_pool2d(h, 3, 2, 1)
         for block in range(BLOCKS):
             name = f"stage{stage}_block{block}"
-            inner = convolved(f"{name}_conv0", torch.relu(h)).relu_()  # in place: no gradient needs the input
-            h = convolved(f"{name}_conv1", inner).add_(h)
+            inner = conv(f"{name}_conv0", torch.relu(h)).relu_()  # in place: no gradient needs the input
+            h = conv(f"{name}_conv1", inner).add_(h)
     h = torch.relu(h).permute(0, 2, 3, 1).flatten(1)
     h = torch.relu(torch.addmm(w["b_hidden"], h, w["w_hidden"]))
     return torch.addmm(w["b_logits"], h, w["w_logits"]), torch.addmm(w["b_return"], h, w["w_return"])
-
-
-def in_blocks(planes, size):
-    """Move blocks of pixels to channels.  [B, C, Y, X] -> [B, size size C, Y / size, X / size]
-
-    A convolution of stride ``size`` equals one of stride 1 on images and kernel in blocks. ``size`` divides Y and X.
-    """
-    if size == 1:
-        return planes
-    b, c, y, x = planes.shape
-    rows = planes.permute(0, 2, 3, 1).reshape(b, y // size, size, x // size, size * c)
-    if rows.dtype == torch.uint8 and not size * c % 4:  # move four bytes at a time
-        blocks = rows.view(torch.int32).transpose(2, 3).contiguous().view(torch.uint8)
-    else:
-        blocks = rows.transpose(2, 3)
-    return blocks.reshape(b, y // size, x // size, size * size * c).permute(0, 3, 1, 2)
 
 
 LAYERS = {"nature": nature, "residual": residual}
@@ -78,7 +58,7 @@ FIRST = {"nature": "w_conv0", "residual": "w_stage0"}
 class Net(PictureNet):
     """Convolutions with a policy and a value head, see :func:`._numpy.logits_and_values`.
 
-    The names in ``params``, NumPy arrays, select the net, see :data:`.spec.SHAPES`.
+    The names in ``params``, NumPy arrays, select the net, see :mod:`.net`.
     """
 
     def __init__(self, params, options):
@@ -107,6 +87,22 @@ class Net(PictureNet):
         return logits.to(self.dtype), values[:, 0].to(self.dtype)
 
 
+def in_blocks(planes, size):
+    """Move blocks of pixels to channels.  [B, C, Y, X] -> [B, size size C, Y / size, X / size]
+
+    A convolution of stride ``size`` equals one of stride 1 on images and kernel in blocks. ``size`` divides Y and X.
+    """
+    if size == 1:
+        return planes
+    b, c, y, x = planes.shape
+    rows = planes.permute(0, 2, 3, 1).reshape(b, y // size, size, x // size, size * c)
+    if rows.dtype == torch.uint8 and not size * c % 4:  # move four bytes at a time
+        blocks = rows.view(torch.int32).transpose(2, 3).contiguous().view(torch.uint8)
+    else:
+        blocks = rows.transpose(2, 3)
+    return blocks.reshape(b, y // size, x // size, size * size * c).permute(0, 3, 1, 2)
+
+
 class CastNet(Net):
     """Copy of a net for acting, whose weights already have autocast's dtype, so that no call has to cast them."""
 
@@ -117,11 +113,11 @@ class CastNet(Net):
         self.first_dtype = PRECISIONS.get(options.precision, self.dtype)
         self.to(net.weights[self.kernel].device, self.first_dtype)
         if options.images == "uint8":
-            self.divided = lambda planes, kernel: (planes, kernel)  # :meth:`take` divides before it casts
-        self.take(net)
+            self.divided = lambda planes, kernel: (planes, kernel)  # :meth:`copy_from` divides before it casts
+        self.copy_from(net)
 
     @torch.no_grad()
-    def take(self, net):
+    def copy_from(self, net):
         """Copy the current weights of ``net``, the net given to the constructor."""
         for name, weight in self.weights.items():
             weight.copy_(net.weights[name])
@@ -133,21 +129,21 @@ def make_net(params, options, compiler):
     return Net(params, options).to(place(compiler))
 
 
-def to_act(net, options):
-    """Return the net to act with: ``net`` itself, or a :class:`CastNet` if the option ``acting_weights`` is ``cast``."""
+def acting_net(net, options):
+    """Return the net to act with: ``net``, or a :class:`CastNet` if the option ``acting_weights`` is ``cast``."""
     return net if options.acting_weights == "learned" else CastNet(net, options)
 
 
-def lower_net(net, example, options, compiler):
-    """Lower a net for acting, with the options' precision and autograd mode; ``example`` are its tensor arguments."""
-    as_held = IMAGES[options.images]
-    call = compiler.compile(net, tuple(map(as_held, example)), guard=GUARDS[options.inference])
+def compile_net(net, example, options, compiler):
+    """Compile a net for acting, with the options' precision and autograd mode; ``example`` are its tensor arguments."""
+    to_images = IMAGES[options.images]
+    call = compiler.compile(net, tuple(map(to_images, example)), guard=GUARDS[options.inference])
 
-    def cast(obs):
+    def forward(obs):
         with autocast(options, compiler):
-            return call(as_held(obs))
+            return call(to_images(obs))
 
-    return cast
+    return forward
 
 
 def in_float(obs):
@@ -168,20 +164,21 @@ def to_device(columns, options, compiler):
     return tuple(torch.from_numpy(array).to(place(compiler)) for array in arrays)
 
 
-class Actor:
-    """Samples actions with a net; takes and returns NumPy arrays.
-
-    ``example``, images u8[N, 64, 64, 3], is used for lowering.
-    """
+class Policy:
+    """Samples actions with a net; takes and returns NumPy arrays. ``example`` are images u8[N, 64, 64, 3]."""
 
     def __init__(self, net, example, options, compiler):
-        self.options, self.compiler, self.learned, self.net = options, compiler, net, to_act(net, options)
-        self.call = lower_net(self.net, to_device((example,), options, compiler), options, compiler)
+        self.options, self.compiler, self.learned, self.net = options, compiler, net, acting_net(net, options)
+        self.forward = compile_net(self.net, to_device((example,), options, compiler), options, compiler)
 
-    def begin(self):
-        """Refresh the cast copy of the weights, if there is one; call it before each rollout."""
+    def load(self, params):
+        """Replace the weights by NumPy arrays by name; call :meth:`refresh` afterwards."""
+        self.learned.load(params)
+
+    def refresh(self):
+        """Update the cast copy of the weights, if there is one; call it before each rollout."""
         if self.net is not self.learned:
-            self.net.take(self.learned)
+            self.net.copy_from(self.learned)
 
     def __call__(self, obs, uniforms):
         """Sample actions i32[N]; return them, their log-probabilities f32[N] and the state values f32[N].
@@ -189,6 +186,6 @@ class Actor:
         ``obs`` u8[N, 64, 64, 3]; ``uniforms`` f32[N] in [0, 1), see :func:`._numpy.sample_actions`.
         """
         logits, values = (
-            out.detach().cpu().numpy() for out in self.call(*to_device((obs,), self.options, self.compiler))
+            out.detach().cpu().numpy() for out in self.forward(*to_device((obs,), self.options, self.compiler))
         )
         return *sample_actions(logits, uniforms), values

@@ -15,51 +15,48 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from correctness_tests.procgen.actors import Told
+from correctness_tests.procgen.actors import FakeActor
 from correctness_tests.quick import quick
 from correctness_tests.waiting import alive, children, limit, until
 from rl_impls import backends
 from rl_impls.common import workers
 from rl_impls.common.phases import Phases
 from rl_impls.common.procgen_state import pack
-from rl_impls.procgen.crew import Crew, memory, publish
+from rl_impls.procgen.actor_pool import ActorPool, publish, shared_memory
 from rl_impls.procgen.options import FORMS
-from rl_impls.procgen.parallel import CrewLoop
-from rl_impls.procgen.spec import NETS
+from rl_impls.procgen.parallel import PoolLoop
 
 limited = limit("actors")
 
 START = {"games": [b""] * 4, "returns": np.zeros(4), "lengths": np.arange(4)}
-SPEC = {
-    "params": {"b_return": np.zeros(1, np.float32)}, "unroll": 2, "env": {"num_envs": 4}, "env_state": START,
-    "actors": 2, "told": {},
-}  # fmt: skip
-CREWS = weakref.WeakSet()
+CONFIG = {"params": {"b_return": np.zeros(1, np.float32)}, "num_steps": 2, "env": {"num_envs": 4}, "actors": 2}
+POOLS = weakref.WeakSet()
 
 
-def crew_of(depth=2, told=None, timeout=60.0):
+def pool_of(depth=2, faults=None, timeout=60.0):
     """Start two actors that play nothing."""
-    spec = SPEC | {"told": told or {}, "worker_timeout": timeout}
-    crew = Crew(spec, START, depth, FORMS["full"], backends.get("numpy"), depth + 1, Told)
-    CREWS.add(crew)
-    return crew
+    config = CONFIG | {"faults": faults or {}, "worker_timeout": timeout}
+    pool = ActorPool(config, START, depth, FORMS["full"], backends.get("numpy"), depth + 1, FakeActor)
+    POOLS.add(pool)
+    return pool
 
 
 @pytest.fixture(autouse=True)
 def no_process_is_left():
-    """Close all crews that a test has started."""
+    """Close all pools that a test has started."""
     yield
-    for crew in list(CREWS):
-        crew.close()
+    for pool in list(POOLS):
+        pool.close()
     assert not children()
 
 
-class Numbers(CrewLoop):
-    """A loop that learns nothing, and notes what it was given."""
+class Numbers(PoolLoop):
+    """A loop that learns nothing, and records what it was given."""
 
-    def __init__(self, ahead, told=None):
-        self.train, self.given = SimpleNamespace(reset=lambda: None, load_state=lambda state: None), []
-        super().__init__(SPEC, ahead, lambda spec, state, depth: crew_of(depth, told), Phases("waiting"))
+    def __init__(self, ahead, faults=None, keep_acting=False):
+        update, self.given = SimpleNamespace(reset=lambda: None, load_state=lambda state: None), []
+        pool = pool_of(ahead + 1, faults)
+        super().__init__(CONFIG | {"keep_acting": keep_acting}, pool, START, update, Phases("waiting"))
 
     def learn(self, rollout, number):
         self.given.append((number, rollout.rewards.copy()))
@@ -67,28 +64,27 @@ class Numbers(CrewLoop):
 
 
 def test_each_actor_plays_its_share_of_the_rollout_and_of_the_state():
-    crew = crew_of(depth=2)
-    np.testing.assert_array_equal(crew.state()["lengths"], START["lengths"])
-    crew.ask(0)
-    crew.ask(1)
-    first, second = crew.take(0), crew.take(1)
+    pool = pool_of(depth=2)
+    np.testing.assert_array_equal(pool.state()["lengths"], START["lengths"])
+    pool.request(0)
+    pool.request(1)
+    first, second = pool.take(0), pool.take(1)
     assert first.rewards.shape == (2, 4)
     assert not first.rewards.any()
     assert (second.rewards == 1).all()
-    crew.ask(2)
-    crew.take(2)
+    pool.request(2)
+    pool.take(2)
     assert (first.rewards == 2).all()
-    np.testing.assert_array_equal(crew.state()["lengths"], START["lengths"] + 3)
-    crew.ask(3)
-    crew.restore(START)
-    np.testing.assert_array_equal(crew.state()["lengths"], START["lengths"])
-    assert crew.replaced == 0
+    np.testing.assert_array_equal(pool.state()["lengths"], START["lengths"] + 3)
+    pool.request(3)
+    pool.restore(START)
+    np.testing.assert_array_equal(pool.state()["lengths"], START["lengths"])
+    assert pool.replaced == 0
 
 
 @pytest.mark.parametrize("ahead", quick([2], [0, 2]))
 def test_rollouts_played_ahead_are_discarded_if_another_number_is_asked_for(ahead):
-    loop, asked = Numbers(ahead), [0, 1, 5, 6, 6, 3, 4]
-    loop.goes_on = True
+    loop, asked = Numbers(ahead, keep_acting=True), [0, 1, 5, 6, 6, 3, 4]
     found = [loop(np.array([number]))[0] for number in asked]
     np.testing.assert_array_equal(np.ravel([each[0, 0, 0] for each in found]), asked)
     assert [number for number, _ in loop.given] == asked
@@ -101,16 +97,16 @@ def test_rollouts_played_ahead_are_discarded_if_another_number_is_asked_for(ahea
 
 
 def test_dead_actor_is_replaced_and_its_pending_rollouts_are_played():
-    crew = crew_of(depth=3, told={1: "die"})
+    pool = pool_of(depth=3, faults={1: "die"})
     for number in range(3):
-        crew.ask(number)
-    before = crew.members[0][1].pid, crew.members[1][1].pid
+        pool.request(number)
+    before = pool.members[0][1].pid, pool.members[1][1].pid
     for number in range(3):
-        rollout = crew.take(number)
+        rollout = pool.take(number)
         np.testing.assert_array_equal(rollout.rewards, np.full((2, 4), number))
         np.testing.assert_array_equal(rollout.actions, [[0, 0] + 2 * [int(number > 0)]] * 2)
-    assert crew.replaced == 1
-    assert crew.members[0][1].pid == before[0]
+    assert pool.replaced == 1
+    assert pool.members[0][1].pid == before[0]
     assert not alive(before[1])
     assert len(children()) == 2
 
@@ -121,26 +117,26 @@ def kill_fork_server():
 
 
 def test_actors_killed_together_with_their_fork_server_are_replaced():
-    crew = crew_of()
+    pool = pool_of()
     kill_fork_server()
-    for _, process in crew.members:
+    for _, process in pool.members:
         os.kill(process.pid, signal.SIGKILL)
-    crew.ask(0)
-    actions = crew.take(0).actions.tolist()
+    pool.request(0)
+    actions = pool.take(0).actions.tolist()
     assert actions in ([[1, 1, 2, 2]] * 2, [[2, 2, 1, 1]] * 2)  # whichever is noticed first
-    assert crew.replaced == 2
+    assert pool.replaced == 2
 
 
 def test_actor_is_replaced_although_the_fork_server_dies_meanwhile():
-    crew = crew_of()
-    victim, server = crew.members[1][1], forkserver._forkserver._forkserver_pid
+    pool = pool_of()
+    victim, server = pool.members[1][1], forkserver._forkserver._forkserver_pid
     victim.kill()
     victim.join()
     os.kill(server, signal.SIGSTOP)
     killer = threading.Timer(0.5, os.kill, (server, signal.SIGKILL))
     killer.start()
-    crew.ask(0)
-    np.testing.assert_array_equal(crew.take(0).actions, [[0, 0, 1, 1]] * 2)
+    pool.request(0)
+    np.testing.assert_array_equal(pool.take(0).actions, [[0, 0, 1, 1]] * 2)
     killer.join()
 
 
@@ -158,116 +154,116 @@ def no_more_files():
 
 
 def test_failure_to_start_a_replacement_ends_all_actors_with_the_reason():
-    crew = crew_of()
-    pids = [process.pid for _, process in crew.members]
+    pool = pool_of()
+    pids = [process.pid for _, process in pool.members]
     os.kill(pids[1], signal.SIGKILL)
-    crew.ask(0)
-    said = r"^actor 1 was killed by signal 9 \(SIGKILL\); .*; no other could be started in its place: .*Too many open"
-    with no_more_files(), pytest.raises(workers.WorkersEnded, match=said):
-        crew.take(0)
+    pool.request(0)
+    message = r"^actor 1 was killed by signal 9 \(SIGKILL\); .*; no other could be started in its place: .*Too many "
+    with no_more_files(), pytest.raises(workers.WorkersEnded, match=message):
+        pool.take(0)
     until(lambda: not any(map(alive, pids)), "they have ended")
 
 
 def test_actors_outlive_their_fork_server_and_are_ended_by_close():
-    crew = crew_of()
-    pids = [process.pid for _, process in crew.members]
+    pool = pool_of()
+    pids = [process.pid for _, process in pool.members]
     kill_fork_server()
-    until(lambda: not any(process.is_alive() for _, process in crew.members), "multiprocessing to miss the fork server")
-    crew.ask(0)
-    crew.take(0)
-    assert crew.replaced == 0
+    until(lambda: not any(process.is_alive() for _, process in pool.members), "multiprocessing to miss the fork server")
+    pool.request(0)
+    pool.take(0)
+    assert pool.replaced == 0
     assert all(map(alive, pids))
-    crew.close()
+    pool.close()
     until(lambda: not any(map(alive, pids)), "actors that end", seconds=5)
 
 
 @pytest.mark.parametrize("message", [b"", bytes(10_000_000)], ids=["short", "long"])
 def test_stopped_actor_times_out_and_is_killed(message):
-    crew = crew_of(timeout=1.0)
-    pid = crew.members[1][1].pid
+    pool = pool_of(timeout=1.0)
+    pid = pool.members[1][1].pid
     os.kill(pid, signal.SIGSTOP)
     with pytest.raises(workers.WorkersEnded, match=r"^actor 1 did not answer for 1 s: the process hangs or is stopped"):
-        crew.restore(START | {"games": [message] * 4})
+        pool.restore(START | {"games": [message] * 4})
     assert not alive(pid)
 
 
 def test_actor_stopped_in_mid_answer_times_out():
-    crew = crew_of(timeout=1.0)
-    crew.restore(START | {"games": [bytes(10_000_000)] * 4})
-    crew.tell([("get_state",)] * 2)
-    pipe, process = crew.members[1]
+    pool = pool_of(timeout=1.0)
+    pool.restore(START | {"games": [bytes(10_000_000)] * 4})
+    pool.tell([("get_state",)] * 2)
+    pipe, process = pool.members[1]
     pid = process.pid
     assert pipe.poll(60)
     os.kill(pid, signal.SIGSTOP)
     with pytest.raises(workers.WorkersEnded, match=r"^actor 1 did not answer for 1 s"):
-        crew.answers()
+        pool.answers()
     assert not alive(pid)
 
 
 def test_exception_in_an_actor_ends_all_actors():
-    crew = crew_of(told={1: "fail"})
-    crew.ask(0)
-    crew.take(0)
-    crew.ask(1)
+    pool = pool_of(faults={1: "fail"})
+    pool.request(0)
+    pool.take(0)
+    pool.request(1)
     with pytest.raises(RuntimeError, match=r"^actor 1 failed: ValueError: the game is over$"):
-        crew.take(1)
+        pool.take(1)
     assert not children()
-    assert crew.replaced == 0
+    assert pool.replaced == 0
 
 
 def test_environments_of_a_dead_actor_are_reported_as_restarted_once():
-    loop = Numbers(1, told={1: "die"})
+    loop = Numbers(1, faults={1: "die"})
     loop(np.array([0]))
-    assert loop.begun_anew().tolist() == []
+    assert loop.restarted_envs().tolist() == []
     loop(np.array([1]))
-    assert loop.begun_anew().tolist() == [2, 3]
-    assert loop.begun_anew().tolist() == []
-    os.kill(loop.crew.members[0][1].pid, signal.SIGKILL)
+    assert loop.restarted_envs().tolist() == [2, 3]
+    assert loop.restarted_envs().tolist() == []
+    os.kill(loop.pool.members[0][1].pid, signal.SIGKILL)
     loop.load_state({f"env.{name}": value for name, value in pack(START).items()})
-    assert loop.crew.replaced == 2
-    assert loop.begun_anew().tolist() == []  # they go on from the state
+    assert loop.pool.replaced == 2
+    assert loop.restarted_envs().tolist() == []  # they continue from the state
 
 
 def test_call_after_close_is_an_error():
     loop = Numbers(1)
     loop(np.array([0]))
-    loop.crew.ask(1)
+    loop.pool.request(1)
     loop.close()
     for call in (lambda: loop(np.array([1])), loop.state, loop.reset):
-        with pytest.raises(workers.WorkersEnded, match=r"^actors: got a call after they were ended, wanted it before "):
+        with pytest.raises(workers.WorkersEnded, match=r"^actors"):
             call()
 
 
-def play_one(told):
+def play_one(faults):
     """Start actors and have them play a rollout."""
-    crew = crew_of(told=told)
-    crew.ask(0)
-    crew.take(0)
+    pool = pool_of(faults=faults)
+    pool.request(0)
+    pool.take(0)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "faults",
     [{0: "die always"}, pytest.param({"start": "die always"}, marks=pytest.mark.slow)],
     ids=["playing", "started"],
 )
-def test_actor_that_dies_repeatedly_is_given_up(told):
+def test_actor_that_dies_repeatedly_is_given_up(faults):
     died = rf"^actor 1 died {workers.LIVES + 1} times before it had answered; the last time it was killed by signal 9 "
     with pytest.raises(workers.WorkersEnded, match=died):
-        play_one(told)
+        play_one(faults)
     assert not children()
 
 
 @pytest.mark.parametrize("how", ["closed twice", "collected"])
-def test_closed_or_collected_crew_leaves_no_process(how):
-    crew = crew_of()
-    pids = [process.pid for _, process in crew.members]
-    crew.ask(0)
+def test_closed_or_collected_pool_leaves_no_process(how):
+    pool = pool_of()
+    pids = [process.pid for _, process in pool.members]
+    pool.request(0)
     assert all(map(alive, pids))
     if how == "closed twice":
-        crew.close()
+        pool.close()
         assert not children()
-        crew.close()
-    del crew
+        pool.close()
+    del pool
     gc.collect()
     until(lambda: not any(map(alive, pids)), "actors that end")
     assert not children()
@@ -276,18 +272,16 @@ def test_closed_or_collected_crew_leaves_no_process(how):
 def test_actors_are_idle_after_a_timed_call():
     loop = Numbers(2)
     loop(np.array([0, 1, 2, 3]))
-    assert not any(loop.crew.owed)
+    assert not any(loop.pool.owed)
     assert (loop(np.array([4]))[0] == 4).all()
     assert [number for number, _ in loop.given] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("lag", [0, 1, 3])
 def test_weights_an_actor_may_still_read_are_not_overwritten(lag):
-    spec = SPEC | {"params": {name: np.zeros(2, np.float32) for name in NETS}}
-    shared = memory(spec, lag + 1, lag + 2, {})
+    shared = shared_memory(CONFIG, lag + 1, lag + 2, {})
     for version in range(9):
-        publish(shared, version, {name: np.full(2, version) for name in NETS})
+        publish(shared, version, {"b_return": np.array([version])})
         assert shared["newest"][0] == version
         for kept in range(max(0, version - lag - 1), version + 1):
-            for name in NETS:
-                np.testing.assert_array_equal(shared[name][kept % (lag + 2)], [kept, kept])
+            assert shared["b_return"][kept % (lag + 2)] == [kept]

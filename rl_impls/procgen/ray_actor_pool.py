@@ -1,4 +1,4 @@
-"""Actors on a Ray cluster, with the interface of the local processes in :mod:`.crew`.
+"""Actors on a Ray cluster, with the interface of the local processes in :mod:`.actor_pool`.
 
 Each version of the weights is put into the object store once, and messages refer to it. An actor returns each rollout
 as one object, which is copied once, to where the learner reads it. Objects that are not needed any more are released.
@@ -22,47 +22,43 @@ from ray.exceptions import RayError, RayTaskError
 from .. import backends
 from ..common.starting import THREAD_VARIABLES
 from ..common.workers import LIVES, SECONDS
+from .actor_pool import ActorPool
+from .actors import Actor, env_slice
 from .cluster import join, leave
-from .crew import Crew
-from .players import Player, share_of
-from .rollouts import Rollout, layout
-
-
-def empty_rollout(spec, envs):
-    """Allocate a :class:`.rollouts.Rollout` of T steps of ``envs`` environments."""
-    return Rollout(*(np.empty(shape, dtype) for shape, dtype in layout(spec["unroll"], envs).values()))
+from .rollouts import empty_rollout
 
 
 class RayActor:
-    """Actor process on the cluster. The first call creates its player, so that the caller gets any error.
+    """Actor process on the cluster. The first call creates its actor, so that the caller gets any error.
 
-    ``life`` counts the earlier actors in this place.
+    ``shared_args`` are the configuration, the options and the name of the backend; ``life`` counts the earlier actors
+    in this place.
     """
 
-    def __init__(self, made_of, index, life):
-        self.made_of, self.index, self.life = made_of, index, life
+    def __init__(self, shared_args, index, life):
+        self.shared_args, self.index, self.life = shared_args, index, life
 
     @functools.cached_property
-    def player(self):
-        """The actor's :class:`.players.Player`, with one thread for its environments, as it has one core."""
-        spec, options, backend = self.made_of
-        return Player(spec, self.index, self.life, 1, options, backends.get(backend))
+    def actor(self):
+        """The :class:`.actors.Actor`, with one thread for its environments, as it has one core."""
+        config, options, backend = self.shared_args
+        return Actor(config, self.index, self.life, 1, options, backends.get(backend))
 
     def play(self, number, version, weights):
-        """Play rollout ``number`` with the weights, arrays by name; return their version and the share's rollout."""
-        player = self.player
-        player.train.load({name: np.array(value) for name, value in weights.items()})  # the store is read-only
-        rollout = empty_rollout(player.spec, player.envs.num_envs)
-        player.play_into(number, rollout)
+        """Play rollout ``number`` with the weights, arrays by name; return their version and the actor's rollout."""
+        actor = self.actor
+        actor.policy.load({name: np.array(value) for name, value in weights.items()})  # the store is read-only
+        rollout = empty_rollout(actor.config["num_steps"], actor.envs.num_envs)
+        actor.play_into(number, rollout)
         return version, rollout
 
     def get_state(self):
         """Return the state of this actor's environments."""
-        return self.player.envs.get_state()
+        return self.actor.get_state()
 
     def set_state(self, state):
         """Restore this actor's environments to a state that :meth:`get_state` returned."""
-        self.player.envs.set_state(state)
+        self.actor.set_state(state)
 
 
 def end(members, owed, newest):
@@ -71,20 +67,21 @@ def end(members, owed, newest):
         for member in members:
             with contextlib.suppress(RayError):
                 ray.kill(member)
-    for held in (members, owed, newest):
-        held.clear()
+    for references in (members, owed, newest):
+        references.clear()
     leave()
 
 
-class RayCrew(Crew):
+class RayActorPool(ActorPool):
     """A actors on a Ray cluster, each of which plays its share of the environments on one core.
 
     If an actor's process or machine dies, a new actor takes its place. It starts other episodes, and plays the
     rollouts that are still owed. The weights of a rollout are the newest at the time of the request. Arguments are
-    those of :class:`.crew.Crew`; the spec's ``cluster`` is the address.
+    those of :class:`.actor_pool.ActorPool`; ``cluster`` in the configuration is the address.
 
     Attributes:
         replaced: number of actors that died.
+        restarted: indices of replaced actors; the loop clears it.
 
     Raises:
         ValueError: this process cannot join the cluster.
@@ -92,21 +89,21 @@ class RayCrew(Crew):
             has no free core for it. All actors are killed.
     """
 
-    def __init__(self, spec, state, depth, options, backend):
-        self.spec, self.depth, self.actors, self.replaced = spec, depth, spec["actors"], 0
-        self.timeout = spec.get("worker_timeout", SECONDS)
-        envs = spec["env"]["num_envs"]
-        self.rollout, self.versions = empty_rollout(spec, envs), np.zeros(self.actors, np.int64)
-        self.members, self.lives, self.newest, self.anew = [], [0] * self.actors, [], set()
+    def __init__(self, config, state, depth, options, backend):
+        self.config, self.depth, self.actors, self.replaced = config, depth, config["actors"], 0
+        self.timeout = config.get("worker_timeout", SECONDS)
+        self.rollout = empty_rollout(config["num_steps"], config["env"]["num_envs"])
+        self.versions = np.zeros(self.actors, np.int64)
+        self.members, self.lives, self.newest, self.restarted = [], [0] * self.actors, [], set()
         self.owed = [[] for _ in range(self.actors)]  # unanswered messages, with the references of their answers
-        join(spec["cluster"], self.actors)
+        join(config["cluster"], self.actors)
         self.close = weakref.finalize(self, end, self.members, self.owed, self.newest)
         try:
-            needed = {name: value for name, value in spec.items() if name != "env_state"}
-            self.made_of = ray.put((needed, options, backend.name))
-            one = {"env_vars": dict.fromkeys(THREAD_VARIABLES, "1")}  # otherwise as many threads as the learner
-            self.actor = ray.remote(
-                num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD", runtime_env=one
+            needed = {name: value for name, value in config.items() if name != "env_state"}
+            self.shared_args = ray.put((needed, options, backend.name))
+            one_thread = {"env_vars": dict.fromkeys(THREAD_VARIABLES, "1")}  # otherwise as many as the learner
+            self.actor_class = ray.remote(
+                num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD", runtime_env=one_thread
             )(RayActor)
             self.members.extend(self.start(index, 0) for index in range(self.actors))
             self.restore(state)
@@ -116,7 +113,7 @@ class RayCrew(Crew):
 
     def start(self, index, life):
         """Start actor ``index``, after ``life`` earlier ones in its place; return its handle."""
-        return self.actor.remote(self.made_of, index, life)
+        return self.actor_class.remote(self.shared_args, index, life)
 
     def send(self, index, message):
         """Send an actor a message, a method's name and arguments; return the reference of its answer."""
@@ -138,7 +135,7 @@ class RayCrew(Crew):
         with contextlib.suppress(RayError):
             ray.kill(self.members[index])
         self.members[index] = self.start(index, self.replaced)
-        self.anew.add(index)
+        self.restarted.add(index)
         self.owed[index][:] = [(message, self.send(index, message)) for message, _ in self.owed[index]]
 
     def answers(self):
@@ -164,7 +161,7 @@ class RayCrew(Crew):
                 self.owed[index].pop(0)
         return [found[index] for index in range(self.actors)]
 
-    def ask(self, number):
+    def request(self, number):
         """Request a rollout from all actors, with the newest weights."""
         self.tell([("play", number, *self.newest)] * self.actors)
 
@@ -173,7 +170,7 @@ class RayCrew(Crew):
         for index, (version, rollout) in enumerate(self.answers()):
             self.versions[index] = version
             for whole, part in zip(self.rollout, rollout):
-                whole[:, share_of(self.spec, index)] = part
+                whole[:, env_slice(self.config, index)] = part
         return self.rollout
 
     def behind(self, number):

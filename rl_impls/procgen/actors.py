@@ -1,0 +1,75 @@
+"""Actor processes: each plays a share of the environments with a net of its own.
+
+Axes: T steps, N environments of all A actors, N / A of each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..common.phases import untimed
+from ..common.procgen_env import ProcgenVectorEnv
+from .rollouts import InPlace, draw_uniforms, play
+
+
+def actor_config(config, life=0):
+    """Return the configuration of one actor; ``life`` offsets the seed, so that a replacement plays other levels."""
+    env = config["env"]
+    share = {"num_envs": env["num_envs"] // config["actors"], "seed": (env["seed"] + life) % 2**31}
+    return {**config, "env": {**env, **share}}
+
+
+def env_slice(config, index):
+    """Return the slice of an actor's environments."""
+    count = config["env"]["num_envs"] // config["actors"]
+    return slice(index * count, (index + 1) * count)
+
+
+def slice_state(state, envs):
+    """Return the state of a slice of the environments, from the state of all."""
+    return {name: values[envs] for name, values in state.items()}
+
+
+def join_states(states):
+    """Concatenate the states of the actors' environments, in the order of the actors."""
+    games = [game for state in states for game in state["games"]]
+    return {"games": games} | {name: np.concatenate([s[name] for s in states]) for name in ("returns", "lengths")}
+
+
+class Actor:
+    """Plays rollouts of its share of the environments.
+
+    Args:
+        config: configuration of the loop, with all environments.
+        index: index of this actor.
+        life: number of earlier actors in this place.
+        threads: threads that step the environments.
+        options: optimisations of acting.
+        backend: backend of the policy.
+    """
+
+    clock = staticmethod(untimed)
+
+    def __init__(self, config, index, life, threads, options, backend):
+        self.index, self.slice = index, env_slice(config, index)
+        self.config, self.num_envs = actor_config(config, life), config["env"]["num_envs"]
+        self.envs = ProcgenVectorEnv(**self.config["env"], threads=threads)
+        self.policy = self.make_policy(self.envs.observe(), options, backend)
+
+    def make_policy(self, obs, options, backend):
+        """Return a policy with weights of its own for images like ``obs``."""
+        return backend.build("procgen", "policy", {"params": self.config["params"]}, (obs,), options)
+
+    def get_state(self):
+        """Return the state of the actor's environments."""
+        return self.envs.get_state()
+
+    def set_state(self, state):
+        """Restore the actor's environments to a state that :meth:`get_state` returned."""
+        self.envs.set_state(state)
+
+    def play_into(self, number, rollout):
+        """Play rollout ``number`` into ``rollout``, which has the T steps and the environments of this actor."""
+        num_steps = self.config["num_steps"]
+        uniforms = draw_uniforms(self.config["seed"], number, num_steps, self.num_envs)[:, self.slice]
+        play(self.envs, self.policy, InPlace(num_steps, self.envs.num_envs, rollout), uniforms, self.clock)
