@@ -72,33 +72,33 @@ def test_push(bench, seed, form, backend, batch_size, side):
 
 
 @grid(
-    form=FORMS, backend=("numpy",), batch_size=(256, 512, 1024), buffer=(10_000, 25_000, 50_000), side=SIDES,
-    exclude=[dict(buffer=(25_000, 50_000), side=128)],
-    gate=[dict(form="full", batch_size=256, buffer=10_000, side=84)],
-    bench=[dict(batch_size=256, buffer=50_000, side=84), dict(batch_size=256, buffer=10_000)],
+    form=FORMS, backend=("numpy",), batch_size=(256, 512, 1024), capacity=(10_000, 25_000, 50_000), side=SIDES,
+    exclude=[dict(capacity=(25_000, 50_000), side=128)],
+    gate=[dict(form="full", batch_size=256, capacity=10_000, side=84)],
+    bench=[dict(batch_size=256, capacity=50_000, side=84), dict(batch_size=256, capacity=10_000)],
 )  # fmt: skip
-def test_sample(bench, seed, form, backend, batch_size, buffer, side):
-    op = build(mario.sample(seed, batch_size, buffer, side), form, backend)
+def test_sample(bench, seed, form, backend, batch_size, capacity, side):
+    op = build(mario.sample(seed, batch_size, capacity, side), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
 @grid(
-    form=FORMS, backend=("numpy",), batch_size=(256, 512, 1024), buffer=(10_000, 50_000), side=SIDES,
-    exclude=[dict(side=128, batch_size=(512, 1024)), dict(side=128, buffer=50_000)],
-    gate=[dict(form="full", batch_size=256, buffer=10_000, side=84)], bench=[dict(batch_size=256, buffer=50_000)],
+    form=FORMS, backend=("numpy",), batch_size=(256, 512, 1024), capacity=(10_000, 50_000), side=SIDES,
+    exclude=[dict(side=128, batch_size=(512, 1024)), dict(side=128, capacity=50_000)],
+    gate=[dict(form="full", batch_size=256, capacity=10_000, side=84)], bench=[dict(batch_size=256, capacity=50_000)],
 )  # fmt: skip
-def test_per_sample(bench, seed, form, backend, batch_size, buffer, side):
-    op = build(mario.per_sample(seed, batch_size, buffer, side), form, backend)
+def test_per_sample(bench, seed, form, backend, batch_size, capacity, side):
+    op = build(mario.per_sample(seed, batch_size, capacity, side), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
 @grid(
-    form=FORMS, backend=("numpy",), batch_size=(256, 512, 1024), buffer=(10_000, 50_000), side=SIDES,
-    exclude=[dict(side=128, batch_size=(512, 1024)), dict(side=128, buffer=50_000)],
-    gate=[dict(form="full", batch_size=256, buffer=10_000, side=84)], bench=[dict(batch_size=256, buffer=50_000)],
+    form=FORMS, backend=("numpy",), batch_size=(256, 512, 1024), capacity=(10_000, 50_000), side=SIDES,
+    exclude=[dict(side=128, batch_size=(512, 1024)), dict(side=128, capacity=50_000)],
+    gate=[dict(form="full", batch_size=256, capacity=10_000, side=84)], bench=[dict(batch_size=256, capacity=50_000)],
 )  # fmt: skip
-def test_per_update(bench, seed, form, backend, batch_size, buffer, side):
-    op = build(mario.per_update(seed, batch_size, buffer, side), form, backend)
+def test_per_update(bench, seed, form, backend, batch_size, capacity, side):
+    op = build(mario.per_update(seed, batch_size, capacity, side), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 

@@ -7,7 +7,6 @@ import functools
 import math
 import multiprocessing
 import os
-import queue
 import signal
 import time
 from multiprocessing import resource_tracker
@@ -15,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rl_impls.mario.transport import TransportBroken, make_transport
+from rl_impls.mario.loop import TRANSPORTS
+from rl_impls.mario.transport import TransportBroken
 
 GONE = 3  # exit code of a collector that found the learner gone
 ENDLESS = 10**9
@@ -44,13 +44,11 @@ def fields_of(index, numbers):
     return actions, (numbers / 8).astype(np.float32), numbers % 5 == 4, times
 
 
-def put(sender, number):
+def put(sender, number, shape):
     """Put experience ``number``, from a frame that is overwritten at once."""
-    frame = frames_of(sender.shape, sender.index, [number])[0]
-    action, reward, end, step = (one[0] for one in fields_of(sender.index, [number]))
-    done = sender.put(frame, action, reward, end, step)
+    frame = frames_of(shape, sender.index, [number])[0]
+    sender.put(frame, *(one[0] for one in fields_of(sender.index, [number])))
     frame[:] = 255 - frame
-    return done
 
 
 class Taken:
@@ -59,13 +57,13 @@ class Taken:
     def __init__(self, collectors, shape):
         self.shape, self.numbers, self.calls = shape, [[] for _ in range(collectors)], []
 
-    def __call__(self, index, frames, actions, rewards, ends, times):
+    def __call__(self, index, frames, actions, rewards, terminated, times):
         count = len(frames)
         assert count >= 1
         assert (frames.shape, frames.dtype) == ((count, *self.shape), np.uint8)
         numbers = np.ascontiguousarray(frames.reshape(count, -1)[:, :8]).view(np.int64)[:, 0]
         np.testing.assert_array_equal(frames, frames_of(self.shape, index, numbers))
-        for found, wanted in zip((actions, rewards, ends, times), fields_of(index, numbers), strict=True):
+        for found, wanted in zip((actions, rewards, terminated, times), fields_of(index, numbers), strict=True):
             assert found.dtype == wanted.dtype
             np.testing.assert_array_equal(found, wanted)
         assert (np.diff(numbers, prepend=(self.numbers[index] or [-1])[-1]) > 0).all()
@@ -79,30 +77,30 @@ class Taken:
 
 def balanced(counters):
     """Check that every experience is counted; return the counters."""
-    found = sum(counters[name] for name in ("delivered", "dropped", "lost", "waiting"))
+    found = sum(counters[name] for name in ("delivered", "lost", "waiting"))
     np.testing.assert_array_equal(counters["produced"], found)
-    assert all((counters[name] >= 0).all() for name in ("produced", "delivered", "dropped", "lost", "waiting"))
+    assert all((counters[name] >= 0).all() for name in ("produced", "delivered", "lost", "waiting"))
     return counters
 
 
-def take_all(transport, taken, counts, most=None):
+def take_all(transport, taken, counts):
     """Take until that many of each collector have been taken."""
     while taken.counts() != counts:
         assert all(have <= wanted for have, wanted in zip(taken.counts(), counts)), (taken.counts(), counts)
-        transport.take(taken, most=most, seconds=0.1)
+        transport.take(taken, 0.1)
 
 
-def collect(sender, first, count, seed, pause):
-    """Process: put ``count`` experiences from number ``first`` on, and pause now and then."""
+def collect(sender, shape, first, count, seed=0, pause=0.0):
+    """Process: put ``count`` experiences from number ``first`` on, pause now and then, and wait to be killed."""
     rng = np.random.default_rng([seed, sender.index, first])
     try:
         for number in range(first, first + count):
             if pause and rng.random() < 0.1:
                 time.sleep(pause * rng.random())
-            put(sender, number)
-        sender.close()
+            put(sender, number, shape)
     except TransportBroken:
         os._exit(GONE)
+    signal.pause()
 
 
 class Deadly:
@@ -112,35 +110,11 @@ class Deadly:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_writing(sender, first):
+def die_writing(sender, shape, first):
     """Process: put two experiences, and die while writing a third."""
-    put(sender, first)
-    put(sender, first + 1)
-    sender.put(np.full(sender.shape, 77, np.uint8), Deadly(), 0.0, False, 0)
-
-
-class Playing:
-    """A :class:`rl_impls.mario.collectors.Collector` that plays no game; from chunk ``unfed`` on its queues stall."""
-
-    def __init__(self, spec, index, life, senders, weights, newest, options, unfed):
-        self.senders, self.unfed, self.version = senders, unfed, newest[0]
-
-    def play(self, number, until, epsilon):
-        for sender in self.senders:
-            if number == self.unfed and sender.thread:
-                sender.queue = queue.SimpleQueue()
-            for count in range(sender.so_far(), until):
-                sender.put(np.full(sender.shape, count, np.uint8), 0, 1.0, False, count)
-        return self.version, []
-
-    def load(self, version, params):
-        self.version = version
-
-    def get_state(self):
-        return {}
-
-    def set_state(self, state):
-        pass
+    put(sender, first, shape)
+    put(sender, first + 1, shape)
+    sender.put(np.full(shape, 77, np.uint8), Deadly(), 0.0, False, 0)
 
 
 @contextlib.contextmanager
@@ -161,17 +135,24 @@ def names_made():
     assert not [path for path in made if path.exists()]
 
 
-def start(compiler, *args, daemon=True):
+def start(target, *args, daemon=True):
     """Start a process."""
-    process = CONTEXT.Process(compiler=compiler, args=args, daemon=daemon)
+    process = CONTEXT.Process(target=target, args=args, daemon=daemon)
     process.start()
     return process
 
 
+def kill(process):
+    """Kill a process, and release its resources."""
+    process.kill()
+    process.join()
+    process.close()
+
+
 def own(pipe, kind):
     """Process: own a transport and a collector that fills it, send the collector's pid, and wait."""
-    transport = make_transport(kind, 1, (3, 4), capacity=5)
-    process = start(collect, transport.sender(0), 0, ENDLESS, 0, 0)
+    transport = TRANSPORTS[kind](1, (3, 4), capacity=5)
+    process = start(collect, transport.sender(0), (3, 4), 0, ENDLESS)
     while not transport.counters()["full"][0]:
         time.sleep(0.01)
     pipe.send(process.pid)

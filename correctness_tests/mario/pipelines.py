@@ -5,17 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from rl_impls import backends
-from rl_impls.mario.spec import init_net
+from rl_impls.mario.loop import Pipeline
+from rl_impls.mario.net import init_net
+from rl_impls.mario.options import FORMS
 
 SMALL = {
-    "side": 36, "learning_rate": 1e-3, "gamma": 0.9, "gradient_norm": 10.0, "collectors": 2, "envs": 2,
+    "side": 36, "learning_rate": 1e-3, "gamma": 0.9, "max_grad_norm": 10.0, "collectors": 2, "num_envs": 2,
     "game": "leaper", "mode": "easy", "levels": 5, "start_level": 0, "capacity": 120, "seed": 7, "updates": 3,
-    "batch": 8, "reuse": 1.0, "publish_every": 1, "target_every": 4, "epsilon": (0.5, 0.1), "explore": 60,
+    "batch_size": 8, "reuse": 1.0, "publish_every": 1, "target_frequency": 4, "epsilon": (0.5, 0.1), "explore": 60,
     "prioritised": False, "alpha": 0.6, "beta": 0.4, "queue": 64, "chunk": 8,
 }  # fmt: skip
 
 
-def spec_of(**changes):
+def config_of(**changes):
     """The configuration of a small pipeline."""
     weights = [init_net(np.random.default_rng(seed), 36) for seed in (1, 2)]
     return SMALL | {"params": weights[0], "target": weights[1]} | changes
@@ -23,5 +25,4 @@ def spec_of(**changes):
 
 def make(form="full", backend="torch", options=None, **changes):
     """A small pipeline; the caller closes it."""
-    options = options or backends.forms("mario")[form]
-    return backends.get(backend).build("mario", "pipeline", spec_of(**changes), (np.arange(1),), options)
+    return Pipeline(config_of(**changes), options or FORMS[form], backends.get(backend))

@@ -9,25 +9,25 @@ import numpy as np
 
 from correctness_tests.reference import in_float64
 from rl_impls import backends
+from rl_impls.mario.options import FORMS
 from rl_impls.mario.problem import config, training_batch
 
 SIDE = 36
-BATCH = 8
-NAMES = ("states", "actions", "rewards", "next_states", "ends", "weights")
+BATCH_SIZE = 8
+NAMES = ("obs", "actions", "rewards", "next_obs", "terminated", "weights")
 
 
-def build(op, backend, spec, example, form="full", target=None, **options):
+def build(op, backend, config, example, form="full", **options):
     """Build one op."""
     made = backends.get(backend)
-    setting = replace(backends.forms("mario")[form], **options)
-    return made.build("mario", op, spec, tuple(map(made.to_device, example)), setting, target)
+    return made.build("mario", op, config, tuple(map(made.to_device, example)), replace(FORMS[form], **options))
 
 
 @functools.cache
-def problem(seed=0, batch=BATCH, norm="none", batches=4, side=SIDE):
+def problem(seed=0, batch_size=BATCH_SIZE, norm="none", batches=4, side=SIDE):
     """The configuration of an update, and batches whose TD errors lie on both sides of 1."""
     rng = np.random.default_rng(seed)
-    return config(rng, side, norm), [training_batch(rng, batch, side) for _ in range(batches)]
+    return config(rng, side, norm), [training_batch(rng, batch_size, side) for _ in range(batches)]
 
 
 def learner(backend, form="full", exact=False, options=None, given=None, **changed):
@@ -35,10 +35,10 @@ def learner(backend, form="full", exact=False, options=None, given=None, **chang
 
     ``given`` are arguments of :func:`problem`; ``changed`` replaces entries of its configuration.
     """
-    spec, batches = problem(**(given or {}))
+    config, batches = problem(**(given or {}))
     prepare = in_float64 if exact else lambda tree: tree
     made = backends.get(backend)
-    step = build("train_step", backend, prepare(spec | changed), prepare(batches[0]), form, **(options or {}))
+    step = build("train_step", backend, prepare(config | changed), prepare(batches[0]), form, **(options or {}))
     return step, lambda batch: made.to_host(step(*map(made.to_device, prepare(batch))))
 
 

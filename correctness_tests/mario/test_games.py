@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from correctness_tests.mario.pipelines import spec_of
+from correctness_tests.mario.pipelines import config_of
 from rl_impls.common.procgen_env import ProcgenVectorEnv
 from rl_impls.mario._numpy import RESIZE
 from rl_impls.mario.collectors import Collector
@@ -24,15 +24,15 @@ class Handed:
     def so_far(self):
         return self.produced
 
-    def put(self, frame, action, reward, end, time):
-        self.items.append((frame.copy(), action, reward, end, time))
+    def put(self, frame, action, reward, terminated, time):
+        self.items.append((frame.copy(), action, reward, terminated, time))
         self.produced += 1
 
 
 def collector(index=0):
     """A collector of two environments, and its senders."""
-    spec, senders = spec_of(), [Handed(), Handed()]
-    return Collector(spec, index, 0, senders, None, (0, spec["params"]), FORMS["full"]), senders
+    config, senders = config_of(), [Handed(), Handed()]
+    return Collector(config, index, 0, senders, None, (0, config["params"]), FORMS["full"]), senders
 
 
 def test_an_action_is_repeated_for_four_frames_or_until_the_episode_ends():
@@ -63,46 +63,38 @@ def test_an_action_is_repeated_for_four_frames_or_until_the_episode_ends():
     plain.close()
 
 
-def test_each_step_is_handed_over_with_its_frame_action_end_and_time():
-    player, senders = collector()
-    shown = [[game.observe().copy()] for game in player.games]
-    for frames, game in zip(shown, player.games):
-        step = game.step
-
-        def noted(action, step=step, frames=frames):
-            frame, reward, episode = step(action)
-            frames.append(frame.copy())
-            return frame, reward, episode
-
-        game.step = noted
+def test_each_step_is_handed_over_with_its_frame_action_reward_end_and_time():
+    (player, senders), (other, _) = collector(), collector()
     version, episodes = player.play(0, 400, 1.0)
     assert version == 0
     assert episodes
     resize = RESIZE["dense"](64, 64, 36)
-    for frames, sender in zip(shown, senders):
+    for sender, game in zip(senders, other.games):  # games of the same seeds
         assert len(sender.items) == 400
-        time = 0
-        for k, (frame, action, _, end, at) in enumerate(sender.items):
-            assert np.abs(frame.astype(int) - resize(frames[k][None])[0]).max() <= 1
+        shown, time = game.observe().copy(), 0
+        for frame, action, reward, terminated, at in sender.items:
+            np.testing.assert_array_equal(frame, resize(shown[None])[0])
             assert at == time
             assert 0 <= action < 15
-            time = 0 if end else time + 1
+            shown, wanted, episode = game.step(action)
+            assert (reward, terminated) == (wanted, episode is not None)
+            time = 0 if terminated else time + 1
     assert sum(item[3] for sender in senders for item in sender.items) == len(episodes)
-    assert sum(item[2] for sender in senders for item in sender.items) >= sum(episode.result for episode in episodes)
     actions = np.bincount([item[1] for sender in senders for item in sender.items], minlength=15)
     assert actions.min() > 20
     player.close()
+    other.close()
 
 
-def test_a_state_is_four_frames_of_one_episode():
+def test_an_observation_is_four_frames_of_one_episode():
     player, senders = collector()
     for _ in range(150):
         player.play(0, senders[0].produced + 1, 0.5)
         for k, sender in enumerate(senders):
             recent = sender.items[len(sender.items) - int(player.times[k]) :][-3:]
             wanted = [np.zeros((36, 36), np.uint8)] * (3 - len(recent)) + [item[0] for item in recent]
-            np.testing.assert_array_equal(player.states[k, :3], wanted)
-            assert player.states[k, 3].any()
+            np.testing.assert_array_equal(player.obs[k, :3], wanted)
+            assert player.obs[k, 3].any()
     assert any(item[3] for sender in senders for item in sender.items)
     player.close()
 
@@ -110,15 +102,15 @@ def test_a_state_is_four_frames_of_one_episode():
 def test_the_net_acts_unless_epsilon_has_a_random_action():
     player, _ = collector()
     drawn = np.array([[0.4, 0.99], [0.6, 0.99]])
-    best = player.actor(player.states)
+    best = player.actor(player.obs)
     np.testing.assert_array_equal(player.actions(drawn, 0.5), [14, best[1]])
     np.testing.assert_array_equal(player.actions(drawn, 0.0), best)
     np.testing.assert_array_equal(player.actions(drawn, 1.0), [14, 14])
     wanted = (best + 1) % 15
-    params = {name: np.zeros_like(value) for name, value in player.spec["params"].items()}
+    params = {name: np.zeros_like(value) for name, value in player.config["params"].items()}
     params["b_value"][wanted[0]] = 1
     player.load(5, params)
-    assert (player.version, set(player.actor(player.states).tolist())) == (5, {int(wanted[0])})
+    assert (player.version, set(player.actor(player.obs).tolist())) == (5, {int(wanted[0])})
     player.close()
 
 
@@ -138,7 +130,6 @@ def test_a_collector_resumes_from_a_state_exactly():
     first, handed = collector()
     first.play(0, 40, 0.3)
     state = first.get_state()
-    state = {name: np.copy(value) if name != "games" else value for name, value in state.items()}
     del handed[0].items[:], handed[1].items[:]
     first.play(1, 80, 0.3)
     second, others = collector()

@@ -10,8 +10,8 @@ from rl_impls.mario.agent import MarioAgent
 from rl_impls.mario.games import ProcgenGame
 
 LEVEL = {
-    "game": "coinrun", "levels": 1, "start_level": 3, "collectors": 2, "envs": 8, "buffer": 20_000, "batch": 64,
-    "updates": 8, "reuse": 4.0, "explore": 8_000, "target_every": 100,
+    "game": "coinrun", "levels": 1, "start_level": 3, "collectors": 2, "num_envs": 8, "capacity": 20_000,
+    "batch_size": 64, "updates": 8, "reuse": 4.0, "explore": 8_000, "target_frequency": 100,
 }  # fmt: skip
 EXPERIENCES = 20_000
 MARGIN = 1.5  # random actions bring 5.6 of 10 (32 episodes); a pilot brought 8.1 after 12,000 experiences

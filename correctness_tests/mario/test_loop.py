@@ -5,25 +5,22 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
-from functools import partial
 from multiprocessing import forkserver
 from time import perf_counter
 
 import numpy as np
 import pytest
 
-from correctness_tests.mario.collectors import Playing, names_made
-from correctness_tests.mario.pipelines import SMALL, make, spec_of
+from correctness_tests.mario.collectors import names_made
+from correctness_tests.mario.pipelines import SMALL, config_of, make
 from correctness_tests.quick import quick
 from correctness_tests.waiting import SECONDS, alive, at_most, children, until
 from rl_impls import backends
 from rl_impls.common.workers import WorkersEnded
-from rl_impls.mario import collectors
-from rl_impls.mario.collectors import Collector, Collectors
-from rl_impls.mario.options import FORMS
-from rl_impls.mario.loop import PHASES, per_stream
+from rl_impls.mario.collectors import Collector
+from rl_impls.mario.loop import PHASES, TRANSPORTS, make_replay, per_stream
 from rl_impls.mario.memory import FrameReplay, PrioritisedReplay
-from rl_impls.mario.transport import KINDS
+from rl_impls.mario.options import FORMS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -62,27 +59,27 @@ class Stored:
     def so_far(self):
         return self.produced
 
-    def put(self, frame, action, reward, end, time):
-        self.items.append((frame.copy(), action, reward, end, time))
+    def put(self, frame, action, reward, terminated, time):
+        self.items.append((frame.copy(), action, reward, terminated, time))
         self.produced += 1
 
 
-def in_one_process(spec, options, epochs):
+def in_one_process(config, options, epochs):
     """Losses and TD errors f[I, U] of the same training in one process."""
     senders = [Stored() for _ in range(STREAMS)]
-    newest = 0, spec["params"]
-    crew = [
-        Collector(spec, index, 0, senders[spec["envs"] * index :][: spec["envs"]], None, newest, options)
-        for index in range(spec["collectors"])
+    newest = 0, config["params"]
+    players = [
+        Collector(config, index, 0, senders[config["num_envs"] * index :][: config["num_envs"]], None, newest, options)
+        for index in range(config["collectors"])
     ]
-    each, sizes = per_stream(spec), (spec["capacity"], STREAMS, spec["side"])
-    replay = PrioritisedReplay(*sizes, alpha=0.6, beta=0.4) if spec["prioritised"] else FrameReplay(*sizes)
-    step, results, updates = learner(spec, options), [], 0
+    each, sizes = per_stream(config), (config["capacity"], STREAMS, config["side"])
+    replay = PrioritisedReplay(*sizes, alpha=0.6, beta=0.4) if config["prioritised"] else FrameReplay(*sizes)
+    step, results, updates = learner(config, options), [], 0
 
     def played(number):
-        first, last = spec["epsilon"]
-        epsilon = first + (last - first) * min(1.0, (number + 1) * each * STREAMS / spec["explore"])
-        for one in crew:
+        first, last = config["epsilon"]
+        epsilon = first + (last - first) * min(1.0, (number + 1) * each * STREAMS / config["explore"])
+        for one in players:
             one.play(number + 1, (number + 2) * each, epsilon)
         taken = [sender.items for sender in senders]
         for sender in senders:
@@ -98,46 +95,46 @@ def in_one_process(spec, options, epochs):
     for number in range(epochs):
         replay.hold(each)
         arriving, of_epoch = played(number), []
-        for update in range(spec["updates"]):
-            rng = np.random.default_rng([spec["seed"], 2**32 + number, update])
-            if spec["prioritised"]:
-                rows, weights = replay.draw(rng.random(spec["batch"]))
+        for update in range(config["updates"]):
+            rng = np.random.default_rng([config["seed"], 2**32 + number, update])
+            if config["prioritised"]:
+                rows, weights = replay.draw(rng.random(config["batch_size"]))
             else:
-                rows, weights = replay.draw(rng, spec["batch"]), np.ones(spec["batch"], np.float32)
+                rows, weights = replay.draw(rng, config["batch_size"]), np.ones(config["batch_size"], np.float32)
             loss, errors = (out.numpy() for out in step(*step.batch(*replay.gather_one_by_one(rows), weights)))
-            if spec["prioritised"]:
+            if config["prioritised"]:
                 replay.update(rows, errors)
             of_epoch.append((float(loss), float(np.abs(errors).mean())))
             updates += 1
-            if updates % spec["target_every"] == 0:
+            if updates % config["target_frequency"] == 0:
                 step.sync_target()
         store(arriving)
         replay.release()
-        if (number + 1) % spec["publish_every"] == 0:
-            for one in crew:
+        if (number + 1) % config["publish_every"] == 0:
+            for one in players:
                 one.load(updates, step.params)
         results.append(of_epoch)
-    for one in crew:
+    for one in players:
         one.close()
     return np.array(results, np.float32).transpose(2, 0, 1)
 
 
-def learner(spec, options):
+def learner(config, options):
     """An update like the pipeline's."""
-    states, column = np.zeros((8, 4, 36, 36), np.uint8), np.zeros(8, np.float32)
-    example = tuple(map(backends.get("torch").to_device, (states, column.astype("i4"), column, states, column, column)))
-    return backends.get("torch").build("mario", "train_step", spec, example, options)
+    obs, column = np.zeros((8, 4, 36, 36), np.uint8), np.zeros(8, np.float32)
+    example = tuple(map(backends.get("torch").to_device, (obs, column.astype("i4"), column, obs, column, column)))
+    return backends.get("torch").build("mario", "train_step", config, example, options)
 
 
-def assert_learns_what_one_process_learns(loop, spec, options):
+def assert_learns_what_one_process_learns(loop, config, options):
     """Losses are bit for bit those of one process, from the start and after a reset."""
     loop.reset()
-    got, wanted = loop(np.arange(EPOCHS)), in_one_process(spec, options, EPOCHS)
+    got, wanted = loop(np.arange(EPOCHS)), in_one_process(config, options, EPOCHS)
     np.testing.assert_array_equal(got, wanted)
     assert len(set(np.ravel(got[0]).tolist())) == EPOCHS * SMALL["updates"]
-    stats, each = loop.stats(), per_stream(spec)
+    stats, each = loop.stats(), per_stream(config)
     assert stats["delivered"] == EPOCHS * each * STREAMS
-    assert stats["dropped"] == stats["lost"] == stats["waiting"] == stats["replaced_collectors"] == 0
+    assert stats["lost"] == stats["waiting"] == stats["replaced_collectors"] == 0
     loop.reset()
     np.testing.assert_array_equal(loop(np.arange(EPOCHS)), wanted)
 
@@ -157,7 +154,7 @@ def test_phases_add_up_to_the_time_of_a_call(rings):
 def test_a_pipeline_over_rings_learns_what_one_process_learns(rings):
     assert FORMS["full"].transport == "shared_ring"
     loop, _ = rings
-    assert_learns_what_one_process_learns(loop, spec_of(publish_every=2), FORMS["full"])
+    assert_learns_what_one_process_learns(loop, config_of(publish_every=2), FORMS["full"])
     # weights of 0 updates act in the first epochs' play; those after two epochs from the third on
     assert loop.lags == [lag for lag in (3, 6, 3, 6) for _ in range(SMALL["collectors"])]
 
@@ -168,102 +165,93 @@ def test_a_pipeline_over_rings_learns_what_one_process_learns(rings):
 )
 def test_a_pipeline_over_queues_learns_what_one_process_learns(running, transport, changes):
     options = replace(FORMS["full"], transport=transport, publication="pickled", priority="equal")
-    changes |= {"collectors": 1, "envs": 4}
+    changes |= {"collectors": 1, "num_envs": 4}
     loop = running(options=options, **changes)
-    assert_learns_what_one_process_learns(loop, spec_of(**changes), options)
-    assert type(loop.transport).__name__ == KINDS[transport][1]
-    assert loop.crew.weights is None  # they are sent as messages
+    assert_learns_what_one_process_learns(loop, config_of(**changes), options)
+    assert type(loop.transport) is TRANSPORTS[transport]
+    assert loop.collectors.weights is None  # they are sent as messages
     ours = os.getpriority(os.PRIO_PROCESS, 0)
-    assert os.getpriority(os.PRIO_PROCESS, loop.crew.members[0][1].pid) == ours
+    assert os.getpriority(os.PRIO_PROCESS, loop.collectors.members[0][1].pid) == ours
+
+
+def kill(loop):
+    """Kill the first collector, and wait for its end."""
+    _, victim = loop.collectors.members[0]
+    os.kill(victim.pid, signal.SIGKILL)
+    until(lambda: not victim.is_alive(), "the collector's end")
 
 
 def test_a_collector_that_is_killed_is_replaced_and_nothing_is_lost(rings):
     loop, _ = rings
     loop.reset()
     loop(np.arange(2))
-    victim = loop.crew.members[0][1].pid
-    os.kill(victim, signal.SIGKILL)
-    until(lambda: not alive(victim) or loop.crew.members[0][1].exitcode is not None, "the collector's end")
+    kill(loop)
     losses, _ = loop(np.arange(2, 5))
     assert np.isfinite(losses).all()
     stats = loop.stats()
     assert stats["replaced_collectors"] == 1
-    assert [stats[name] for name in ("delivered", "dropped", "lost", "waiting")] == [5 * loop.each * STREAMS, 0, 0, 0]
-    assert all(process.is_alive() for _, process in loop.crew.members)
-
-
-@pytest.fixture
-def played(monkeypatch, running):
-    """Make a pipeline of collectors that play no game and so start fast; from chunk ``unfed`` on their queues stall."""
-
-    def start(transport, unfed=None):
-        monkeypatch.setattr(collectors, "Collector", partial(Playing, unfed=unfed))
-        return running(options=replace(FORMS["full"], transport=transport, publication="pickled"))
-
-    return start
-
-
-def kill_after_its_answer(loop):
-    """Kill the first collector once all have answered, while what it put last is still in its queues."""
-    crew, (_, victim) = loop.crew, loop.crew.members[0]
-
-    def receive(found, seconds):
-        heard = Collectors.receive(crew, found, seconds)
-        if len(found) == crew.actors and victim.is_alive():
-            victim.kill()
-            victim.join()
-        return heard
-
-    crew.receive = receive
+    assert [stats[name] for name in ("delivered", "lost", "waiting")] == [5 * loop.each * STREAMS, 0, 0]
+    assert all(process.is_alive() for _, process in loop.collectors.members)
 
 
 @pytest.mark.parametrize("transport", ["locked_queue", "local_queues"])
-def test_a_collector_that_dies_with_a_full_queue_is_replaced_and_its_loss_is_counted(played, transport):
-    with at_most(SECONDS, "what is in the queue of a dead collector"):
-        loop = played(transport, unfed=1)
-        kill_after_its_answer(loop)
-        losses, _ = loop(np.arange(2))
-    assert np.isfinite(losses).all()
-    stats, chunk = loop.stats(), loop.each * STREAMS
-    assert stats["replaced_collectors"] == SMALL["collectors"]
-    assert [stats[name] for name in ("delivered", "dropped", "lost", "waiting")] == [2 * chunk, 0, chunk, 0]
-    loop.reset()
-    assert not any(loop.stats()[name] for name in ("delivered", "dropped", "lost", "waiting", "batches"))
+def test_collectors_with_queues_are_restarted_once_one_is_killed(running, transport):
+    with at_most(SECONDS, "a restart"):
+        # updates that take long enough for the other collector to hand over its share of the chunk
+        loop = running(options=replace(FORMS["full"], transport=transport, priority="equal"), updates=24, reuse=8.0)
+        loop(np.arange(1))
+        kill(loop)
+        losses, _ = loop(np.arange(1, 3))
+        assert np.isfinite(losses).all()
+        stats = loop.stats()
+        assert stats["replaced_collectors"] == SMALL["collectors"]
+        assert stats["waiting"] == 0
+        assert 3 * loop.each * STREAMS <= stats["delivered"] <= 4 * loop.each * STREAMS
+        kill(loop)
+        state = loop.state()
+    assert loop.stats()["replaced_collectors"] == 2 * SMALL["collectors"]
+    # rows that had arrived before the restart can be sampled
+    restored = make_replay(loop.config, loop.options)
+    restored.restore(state)
+    np.testing.assert_array_equal(loop.replay.valid, restored.valid)
 
 
-@pytest.mark.parametrize("transport", quick(["shared_ring"], ["shared_ring", "locked_queue", "local_queues"]))
-def test_collectors_that_die_together_with_their_fork_server_are_replaced(played, transport):
+@pytest.mark.parametrize("transport", quick(["shared_ring"], list(TRANSPORTS)))
+def test_collectors_that_die_together_with_their_fork_server_are_replaced(running, transport):
     with at_most(SECONDS, "collectors that are replaced"):
-        loop = played(transport)
-        for pid in (forkserver._forkserver._forkserver_pid, *(process.pid for _, process in loop.crew.members)):
+        loop = running(options=replace(FORMS["full"], transport=transport))
+        for pid in (forkserver._forkserver._forkserver_pid, *(process.pid for _, process in loop.collectors.members)):
             os.kill(pid, signal.SIGKILL)
         losses, _ = loop(np.arange(2))
     assert np.isfinite(losses).all()
     assert loop.stats()["replaced_collectors"] == SMALL["collectors"]
 
 
-def test_a_stopped_collector_is_named_and_all_are_ended(played):
+def test_a_stopped_collector_is_named_and_all_are_ended(running):
     with at_most(SECONDS, "a collector that is stopped"):
-        loop = played("shared_ring")
-        loop.crew.timeout = 1
-        pids = [process.pid for _, process in loop.crew.members]
+        loop = running()
+        loop.collectors.timeout = 3
+        pids = [process.pid for _, process in loop.collectors.members]
         os.kill(pids[1], signal.SIGSTOP)
-        with pytest.raises(WorkersEnded, match=r"^collector 1 did not answer for 1 s: the process hangs or is stopped"):
+        with pytest.raises(WorkersEnded, match=r"collector 1 did not answer for 3 s: the process hangs or is stopped"):
             loop(np.arange(1))
     until(lambda: not any(map(alive, pids)), "they have ended")
 
 
-def test_collectors_that_answer_but_do_not_hand_over_are_named(played):
-    with at_most(SECONDS, "what is in the queues"):
-        loop = played("local_queues", unfed=1)
-        loop.crew.timeout = 1
-        with pytest.raises(WorkersEnded, match=r"^collector 0 and collector 1 did not answer for 1 s"):
-            loop(np.arange(2))
+def test_collectors_that_answer_but_do_not_hand_over_are_named(running):
+    with at_most(SECONDS, "what is in the queue"):
+        loop = running(options=replace(FORMS["full"], transport="locked_queue"))
+        loop.collectors.timeout = 3
+        with (
+            loop.transport.queues[0]._wlock,
+            pytest.raises(WorkersEnded, match=r"^collector 0 and collector 1 did not answer for 3 s"),
+        ):
+            loop(np.arange(1))
 
 
 def test_nothing_is_left_when_a_pipeline_cannot_be_built():
     before = children()
-    with names_made() as names, pytest.raises(WorkersEnded, match=r"^collector \d.*num_levels: got -1"):
+    with names_made() as names, pytest.raises(WorkersEnded, match=r"^collector \d.*num_levels=-1"):
         make(levels=-1, options=replace(FORMS["full"], transport="locked_queue"))
     assert names
     assert set(children()) <= set(before)
@@ -271,14 +259,14 @@ def test_nothing_is_left_when_a_pipeline_cannot_be_built():
 
 def test_all_threads_of_collectors_have_a_lower_priority(rings):
     loop, _ = rings
-    for _, process in loop.crew.members:
+    for _, process in loop.collectors.members:
         threads = map(int, os.listdir(f"/proc/{process.pid}/task"))
         assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {19}
 
 
 def test_close_leaves_no_process_and_no_shared_memory(rings):
     loop, names = rings
-    pids = [process.pid for _, process in loop.crew.members]
+    pids = [process.pid for _, process in loop.collectors.members]
     assert pids
     assert all(map(alive, pids))
     loop.close()
@@ -290,8 +278,11 @@ def test_close_leaves_no_process_and_no_shared_memory(rings):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"capacity": 40}, "^buffer: got 40, wanted 56 or more, as an epoch has 6 in each of 4 streams"),
-        ({"game": "pong"}, "pong"),
+        (
+            {"capacity": 40},
+            "^capacity=40 should be at least 56, as an epoch has 6 experiences in each of 4 environments$",
+        ),
+        ({"game": "pong"}, "^unknown game 'pong'"),
     ],
 )
 def test_invalid_values_are_refused_before_anything_is_started(changes, said):

@@ -10,18 +10,9 @@ from correctness_tests.mario.problem import SIDE
 from correctness_tests.reference import in_float64, largest_difference
 from rl_impls import backends
 from rl_impls.mario import _numpy
-from rl_impls.mario.options import Options
+from rl_impls.mario.net import KERNELS, STRIDES, has_norm, init_net, shapes
+from rl_impls.mario.options import FORMS, Options
 from rl_impls.mario.problem import net, pictures
-from rl_impls.mario.spec import (
-    KERNELS,
-    SIDES,
-    STRIDES,
-    check_net,
-    features,
-    has_norm,
-    init_net,
-    shapes,
-)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -29,10 +20,10 @@ NORMS = ("none", "batch")
 TORCH = [{}, {"memory_format": "channels_last", "images": "uint8", "relu": "inplace"}]
 
 
-def inputs(norm="none", seed=0, batch=3, side=SIDE):
-    """Weights, and some states."""
+def inputs(norm="none", seed=0, batch_size=3, side=SIDE):
+    """Weights, and some observations."""
     rng = np.random.default_rng(seed)
-    return net(rng, side, norm), pictures(rng, batch, 4, side, side)
+    return net(rng, side, norm), pictures(rng, batch_size, 4, side, side)
 
 
 def torch_net(params, **options):
@@ -42,13 +33,13 @@ def torch_net(params, **options):
     return make_net(params, Options(**options), backends.get("torch").new_compiler())
 
 
-def torch_values(params, states, learning=False, **options):
+def torch_values(params, obs, learning=False, **options):
     """The values that torch computes, and the net."""
     import torch
 
     made = torch_net(params, **options)
     with torch.no_grad():
-        return made(torch.from_numpy(states), learning=learning).numpy(), made
+        return made(torch.from_numpy(obs), learning=learning).numpy(), made
 
 
 def modules_of_torch(params, learning):
@@ -73,9 +64,9 @@ def modules_of_torch(params, learning):
         layers.append(nn.ReLU())
     body = nn.Sequential(*layers)
 
-    def values(states):
+    def values(obs):
         with torch.no_grad():
-            h = body(torch.from_numpy(states).double() / 255)
+            h = body(torch.from_numpy(obs).double() / 255)
             h = torch.relu(h.permute(0, 2, 3, 1).flatten(1) @ weights["w_hidden"] + weights["b_hidden"])
             return (h @ weights["w_value"] + weights["b_value"]).numpy()
 
@@ -85,32 +76,32 @@ def modules_of_torch(params, learning):
 @pytest.mark.parametrize(("norm", "learning"), [("none", False), ("batch", False), ("batch", True)])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_reference_is_the_net_of_torchs_own_layers(norm, learning, seed):
-    params, states = inputs(norm, seed)
+    params, obs = inputs(norm, seed)
     wanted, _ = modules_of_torch(params, learning)
-    got = _numpy.q_values(in_float64(params), states, learning)
+    got = _numpy.q_values(in_float64(params), obs, learning)
     assert (got.shape, got.dtype) == ((3, 15), np.float64)
-    assert largest_difference(got, wanted(states)) < 1e-12
+    assert largest_difference(got, wanted(obs)) < 1e-12
 
 
 @pytest.mark.parametrize("options", TORCH, ids=" ".join)
 @pytest.mark.parametrize(("norm", "learning"), [("none", False), ("batch", False), ("batch", True)])
 def test_torch_computes_the_reference(norm, learning, options):
-    params, states = inputs(norm)
-    got, _ = torch_values(in_float64(params), states, learning, **options)
+    params, obs = inputs(norm)
+    got, _ = torch_values(in_float64(params), obs, learning, **options)
     assert got.dtype == np.float64
-    assert largest_difference(got, _numpy.q_values(in_float64(params), states, learning)) < 1e-12
+    assert largest_difference(got, _numpy.q_values(in_float64(params), obs, learning)) < 1e-12
 
 
 @pytest.mark.parametrize("options", TORCH, ids=" ".join)
 def test_running_statistics_move_as_those_of_torchs_own_batch_norm(options):
-    params, states = inputs("batch")
+    params, obs = inputs("batch")
     wanted, norms = modules_of_torch(params, learning=True)
     made = torch_net(in_float64(params), **options)
     import torch
 
     for _ in range(3):
-        wanted(states)
-        made(torch.from_numpy(states), learning=True)
+        wanted(obs)
+        made(torch.from_numpy(obs), learning=True)
     found = dict(made.named_buffers())
     for k, norm in enumerate(norms):
         for name, value in ((f"m_conv{k}", norm.running_mean), (f"v_conv{k}", norm.running_var)):
@@ -119,8 +110,8 @@ def test_running_statistics_move_as_those_of_torchs_own_batch_norm(options):
 
 
 def test_acting_does_not_move_the_running_statistics():
-    params, states = inputs("batch")
-    _, made = torch_values(params, states)
+    params, obs = inputs("batch")
+    _, made = torch_values(params, obs)
     for name, value in made.named_buffers():
         np.testing.assert_array_equal(value, params[name])
 
@@ -129,38 +120,38 @@ def test_acting_does_not_move_the_running_statistics():
 def test_an_actor_takes_the_actions_of_greatest_value_of_the_loaded_weights(form):
     from rl_impls.mario._torch import Actor
 
-    options = backends.forms("mario")[form]
+    options = FORMS[form]
     for norm in NORMS:
-        params, states = inputs(norm, batch=6)
-        actor = Actor(params, states, options, backends.get("torch").new_compiler())
+        params, obs = inputs(norm, batch_size=6)
+        actor = Actor(params, obs, options, backends.get("torch").new_compiler())
         for seed in (0, 1):
             weights, _ = inputs(norm, seed)
-            weights["b_value"] -= _numpy.q_values(weights, states).mean(axis=0)  # or one action is the best everywhere
+            weights["b_value"] -= _numpy.q_values(weights, obs).mean(axis=0)  # or one action is the best everywhere
             actor.load(weights)
-            got, values = actor(states), _numpy.q_values(in_float64(weights), states)
+            got, values = actor(obs), _numpy.q_values(in_float64(weights), obs)
             assert got.dtype == np.int64
             taken, tolerance = values[np.arange(6), got], 0.05 if form == "bfloat16" else 1e-5
             assert (taken >= values.max(axis=1) - tolerance * np.abs(values).max()).all()
             assert len(set(got.tolist())) > 1
-        np.testing.assert_array_equal(actor(states[2:4]), got[2:4])
+        np.testing.assert_array_equal(actor(obs[2:4]), got[2:4])
 
 
 def test_the_shapes_are_those_of_the_paper():
     assert shapes(84) == {
-        "w_conv0": "f32[8, 8, 4, 32]", "b_conv0": "f32[32]", "w_conv1": "f32[4, 4, 32, 64]", "b_conv1": "f32[64]",
-        "w_conv2": "f32[3, 3, 64, 64]", "b_conv2": "f32[64]", "w_hidden": "f32[3136, 512]", "b_hidden": "f32[512]",
-        "w_value": "f32[512, 15]", "b_value": "f32[15]",
+        "w_conv0": (8, 8, 4, 32), "b_conv0": (32,), "w_conv1": (4, 4, 32, 64), "b_conv1": (64,),
+        "w_conv2": (3, 3, 64, 64), "b_conv2": (64,), "w_hidden": (3136, 512), "b_hidden": (512,),
+        "w_value": (512, 15), "b_value": (15,),
     }  # fmt: skip
-    more = {f"{name}_conv{k}": f"f32[{outputs}]" for k, outputs in enumerate((32, 64, 64)) for name in "gmv"}
+    more = {f"{name}_conv{k}": (outputs,) for k, outputs in enumerate((32, 64, 64)) for name in "gmv"}
     assert shapes(84, norm=True) == shapes(84) | more
-    assert (KERNELS, STRIDES, SIDES) == ((8, 4, 3), (4, 2, 1), (84, 128))
-    assert (features(84), features(128), features(36)) == (3136, 9216, 64)
+    assert (KERNELS, STRIDES) == ((8, 4, 3), (4, 2, 1))
+    assert [shapes(side)["w_hidden"][0] for side in (84, 128, 36)] == [3136, 9216, 64]
 
 
 @pytest.mark.parametrize(("init", "scale"), [("he", 2), ("uniform", 1 / 3)])
 def test_weights_at_the_start_have_the_variance_of_their_scheme(init, scale):
     params = init_net(np.random.default_rng(0), 84, norm=True, init=init)
-    check_net(params, 84)
+    assert {name: value.shape for name, value in params.items()} == shapes(84, norm=True)
     for name, value in params.items():
         assert value.dtype == np.float32
         if name.startswith("w_"):

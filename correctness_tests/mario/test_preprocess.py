@@ -86,16 +86,3 @@ def test_the_op_resizes_each_frame_alone_into_new_memory(resize):
     first = together.copy()
     call(noise(*NES, count=3, seed=1))
     np.testing.assert_array_equal(together, first)
-
-
-@pytest.mark.parametrize(
-    ("side", "frames", "said"),
-    [
-        (84, np.zeros((1, 64, 64, 3), np.uint8), r"frames: got uint8\[1, 64, 64, 3\], wanted u8\[B, 240, 256, 3\]"),
-        (84, np.zeros((1, *NES, 3), np.float32), r"frames: got float32\[1, 240, 256, 3\], wanted u8\["),
-        (35, np.zeros((1, *NES, 3), np.uint8), "side: got 35, wanted 36 or more$"),  # the net leaves nothing of it
-    ],
-)
-def test_other_frames_and_sides_are_refused(side, frames, said):
-    with pytest.raises(ValueError, match=f"^{said}"):
-        backends.get("numpy").build("mario", "preprocess", {"side": side}, (frames,), backends.forms("mario")["full"])

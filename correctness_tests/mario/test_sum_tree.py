@@ -118,30 +118,3 @@ def test_set_and_get_copy(tree):
     for array in (values, leaves, got):
         array[:] = 1
     assert made.get(np.arange(3)).tolist() == [1, 0, 2]
-
-
-BAD_CALLS = {
-    "leaves: got -1, wanted 0 to 4": lambda tree: tree.set(np.array([0, -1]), np.ones(2)),
-    r"values: got float64\[1\], wanted float64\[2\]": lambda tree: tree.set(np.array([0, 1]), np.ones(1)),
-    "values: got nan, wanted": lambda tree: tree.set(np.array([0, 1]), np.array([2.0, np.nan])),
-    "masses: got 5.5, wanted 0 to 5.0": lambda tree: tree.find(np.array([0.0, 5.5])),
-}
-
-
-@pytest.mark.parametrize("tree", TREES)
-@pytest.mark.parametrize("message", BAD_CALLS)
-def test_an_invalid_call_is_refused_and_changes_nothing(tree, message):
-    made = tree(5)
-    made.set(np.arange(5), np.ones(5))
-    with pytest.raises(ValueError, match=f"^{message}"):
-        BAD_CALLS[message](made)
-    assert made.get(np.arange(5)).tolist() == [1] * 5
-    assert made.total == 5
-
-
-@pytest.mark.parametrize("tree", TREES)
-def test_an_empty_tree_finds_nothing_and_a_tree_needs_a_leaf(tree):
-    with pytest.raises(ValueError, match=r"^masses: got a tree in which the sum of all priorities is 0"):
-        tree(5).find(np.zeros(1))
-    with pytest.raises(ValueError, match=r"^capacity: got 0, wanted an integer from 1"):
-        tree(0)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import gc
-import os
-import signal
 import time
 from multiprocessing import resource_tracker
 
 import numpy as np
 import pytest
 
-from correctness_tests.mario.collectors import ENDLESS, GONE, Taken, balanced, collect, names_made, start
+from correctness_tests.mario.collectors import ENDLESS, Taken, balanced, collect, kill, names_made, start
 from correctness_tests.mario.test_transport import held, held_before
 from correctness_tests.quick import quick
-from correctness_tests.waiting import children, limit, until
-from rl_impls.mario.transport import TransportBroken, make_transport
+from correctness_tests.waiting import children, limit
+from rl_impls.mario.loop import TRANSPORTS
+from rl_impls.mario.transport import TransportBroken
 
 limited = limit("killed collectors")
 
 SHAPES = [(3, 5), (84, 84), (4, 84, 84)]
-KILLS = {"locked_queue": 65, "local_queues": 65, "shared_ring": 75}
-MARGIN = 2  # seconds within which a death must be settled; it should take half a second
+KILLS = {"locked_queue": 20, "local_queues": 20, "shared_ring": 75}
+MARGIN = 2  # seconds within which a death must be settled
 
 
 class Killing:
@@ -31,102 +30,68 @@ class Killing:
     """
 
     def __init__(self, kind, seed):
-        self.kind, self.rng = kind, np.random.default_rng(seed)
-        self.killed, self.broken, self.lost = 0, 0, 0
+        self.kind, self.rng, self.killed = kind, np.random.default_rng(seed), 0
 
     def begin(self):
-        shape = SHAPES[self.rng.integers(len(SHAPES))]
-        self.transport = make_transport(self.kind, 2, shape, capacity=int(self.rng.integers(2, 40)), batch=5)
-        self.taken, self.kills, self.first = Taken(2, shape), [0, 0], [0, 0]
-        self.processes = [self.collector(index) for index in range(2)]
+        self.shape = SHAPES[self.rng.integers(len(SHAPES))]
+        self.transport = TRANSPORTS[self.kind](2, self.shape, int(self.rng.integers(2, 40)), 5)
+        self.taken, self.kills, self.first = Taken(2, self.shape), [0, 0], [0, 0]
+        self.processes = {index: self.collector(index) for index in range(2)}
 
     def collector(self, index):
-        pause = self.rng.choice([0.0, 0.01])
-        return start(collect, self.transport.sender(index), self.first[index], ENDLESS, 0, pause)
+        pause, sender = self.rng.choice([0.0, 0.01]), self.transport.sender(index)
+        return start(collect, sender, self.shape, self.first[index], ENDLESS, 0, pause)
 
     def take(self, count):
         """Take some more, now and then slowly."""
         slow = self.rng.random() < 0.3
         wanted = sum(self.taken.counts()) + count
         while sum(self.taken.counts()) < wanted:
-            self.transport.take(self.taken, most=int(self.rng.integers(1, 9)), seconds=0.05)
+            self.transport.take(self.taken, 0.05)
             time.sleep(2e-3 * self.rng.random() * slow)
         balanced(self.transport.counters())
 
     def kill(self, index):
-        process = self.processes[index]
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
+        """Kill a collector; a ring delivers what it had handed over, a queue is broken."""
+        kill(self.processes.pop(index))
         self.killed += 1
         self.kills[index] += 1
-        before = time.monotonic()
-        try:
-            self.transport.ended(index)
-        finally:
-            assert time.monotonic() - before < MARGIN
-        self.all_is_there(index)
-
-    def all_is_there(self, index):
-        """Take what an ended collector had handed over; nothing else may be missing."""
+        if self.kind != "shared_ring":
+            with pytest.raises(TransportBroken, match=rf"^environment {index}: its collector died"):
+                self.transport.ended(index)
+            with pytest.raises(TransportBroken):
+                self.transport.take(self.taken)
+            return
+        self.transport.ended(index)
         while balanced(self.transport.counters())["waiting"][index]:
-            self.transport.take(self.taken, seconds=1)
+            self.transport.take(self.taken, 1)
         found = self.transport.counters()
         produced, lost = int(found["produced"][index]), int(found["lost"][index])
         assert found["delivered"][index] == len(self.taken.numbers[index]) == produced - lost
-        assert not found["dropped"].any()
-        if self.kind == "shared_ring":
-            assert lost <= self.kills[index]
-        else:
-            assert lost == 0
-            assert self.taken.numbers[index] == list(range(produced))
+        assert lost <= self.kills[index]
         self.first[index] = produced
+        self.processes[index] = self.collector(index)
 
-    def gave_up(self, index, error):
-        """The transport is broken and the error says how much is lost."""
-        self.broken += 1
-        assert self.kind != "shared_ring"
-        found = balanced(self.transport.counters())
-        assert f"collector {index} died" in str(error)
-        assert f": {found['lost'][index]} of its experiences are lost" in str(error)
-        with pytest.raises(TransportBroken):
-            self.transport.take(self.taken)
-
-    def end(self, index):
-        """Close once the other collector has begun; it must find the learner gone."""
-        other = 1 - index
-        begun = self.first[other]
-        until(lambda: self.transport.counters()["produced"][other] > begun, "a collector")
+    def end(self):
+        """Kill the remaining collectors and close, which does not wait for the rest of a torn experience."""
+        for process in self.processes.values():
+            kill(process)
+        before = time.monotonic()
         self.transport.close()
+        assert time.monotonic() - before < MARGIN
         found = balanced(self.transport.counters())
         assert not found["waiting"].any()
         assert found["delivered"].tolist() == self.taken.counts()
-        self.lost += int(found["lost"].sum())
-        self.processes[other].join()
-        assert self.processes[other].exitcode == GONE
 
     def run(self, kills):
         while self.killed < kills:
             self.begin()
-            for _ in range(min(10, kills - self.killed)):
-                index = int(self.rng.integers(2))
+            for _ in range(10 if self.kind == "shared_ring" else 1):
                 if self.rng.random() < 0.9:  # in the others, a collector may not even have begun
                     self.take(int(self.rng.integers(1, 60)))
                 time.sleep(5e-3 * self.rng.random())
-                try:
-                    self.kill(index)
-                except TransportBroken as error:
-                    self.gave_up(index, error)
-                    break
-                self.processes[index] = self.collector(index)
-            else:
-                self.kill_last(index)
-            self.end(index)
-
-    def kill_last(self, index):
-        """Kill a collector without waiting for anything that it has done."""
-        self.processes[index].kill()
-        self.processes[index].join()
+                self.kill(int(self.rng.integers(2)))
+            self.end()
 
 
 @pytest.mark.parametrize(
@@ -137,11 +102,8 @@ def test_killed_collectors_lose_nothing_uncounted(kind, kills):
     before, killing = held_before(), Killing(kind, kills)
     with names_made() as made:
         killing.run(kills)
-        assert killing.killed == kills
         killing.processes.clear()
         gc.collect()
-    assert bool(made) == (kind == "locked_queue")
-    if kind != "shared_ring" and kills > 3:
-        assert 0 < killing.broken < kills
+    assert bool(made) == (kind != "shared_ring")
     assert not children()
     assert held() == before

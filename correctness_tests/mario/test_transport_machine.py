@@ -1,4 +1,4 @@
-"""Transports against a model, for any order of calls, in one process."""
+"""Rings against a model, for any order of calls, in one process."""
 
 from __future__ import annotations
 
@@ -9,76 +9,47 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from correctness_tests.mario.collectors import Taken, balanced, put
 from correctness_tests.waiting import limit
-from rl_impls.mario.transport import make_transport
+from rl_impls.mario.ring import SharedRing
 
 limited = limit("a transport")
 
 SHAPE = (4, 30, 31)
-PIPE = 65536 // (4 * 30 * 31) + 2  # experiences in a pipe, and in the hands of a feeder
 INDICES = st.integers(0, 1)
 
 
 class Machine(RuleBasedStateMachine):
     """Two collectors; experiences are numbered as they are put."""
 
-    kind, extra = "shared_ring", 0
-
-    @initialize(share=st.integers(1, 5), odd=st.booleans(), batch=st.integers(1, 6))
-    def begin(self, share, odd, batch):
-        self.share, self.behind = share, self.extra and self.extra + batch + 2 * (2 * share + odd)
-        self.transport = make_transport(self.kind, 2, SHAPE, capacity=2 * share + odd, batch=batch, patience=0)
-        self.taken = Taken(2, SHAPE)
-        self.produced, self.dropped, self.kept = [0, 0], [0, 0], [[], []]
+    @initialize(share=st.integers(1, 5), odd=st.booleans())
+    def begin(self, share, odd):
+        self.share, self.transport = share, SharedRing(2, SHAPE, 2 * share + odd)
+        self.taken, self.produced = Taken(2, SHAPE), [0, 0]
         self.senders = [self.transport.sender(index) for index in range(2)]
 
-    @rule(index=INDICES, count=st.integers(1, 9))
+    def waiting(self, index):
+        return self.produced[index] - len(self.taken.numbers[index])
+
+    @rule(index=INDICES, count=st.integers(1, 5))
     def put(self, index, count):
-        for _ in range(count):
-            waits = len(self.kept[index]) - len(self.taken.numbers[index])
-            done = put(self.senders[index], self.produced[index])
-            if waits < self.share:
-                assert done
-            if waits >= self.share + self.behind:
-                assert not done
-            if done:
-                self.kept[index].append(self.produced[index])
-            self.dropped[index] += not done
+        for _ in range(min(count, self.share - self.waiting(index))):
+            put(self.senders[index], self.produced[index], SHAPE)
             self.produced[index] += 1
 
-    def wait(self):
-        return sum(map(len, self.kept)) - sum(self.taken.counts())
-
-    @rule(most=st.one_of(st.none(), st.integers(1, 12)))
-    def take(self, most):
-        wanted = left = min(self.wait(), most or self.transport.capacity)
-        if not wanted:
-            assert self.transport.take(self.taken, most=most) == 0
-        if wanted and self.kind == "shared_ring":
-            assert self.transport.take(self.taken, most=most, seconds=100) == wanted
-            return
-        while left:  # feeders and the gatherer may be behind
-            count = self.transport.take(self.taken, most=left, seconds=100)
-            assert 1 <= count <= left
-            left -= count
+    @rule()
+    def take(self):
+        wanted = self.waiting(0) + self.waiting(1)
+        assert self.transport.take(self.taken, seconds=100 if wanted else 0) == wanted
 
     @rule(index=INDICES)
     def replace(self, index):
-        if self.kind != "shared_ring":  # it waits for the learner
-            self.take(None)
-            while self.wait():
-                self.take(None)
-        self.senders[index].close()
         self.transport.ended(index)
         self.senders[index] = self.transport.sender(index)
 
     @rule()
-    def close_twice(self):
+    def close(self):
         self.transport.close()
-        self.transport.close()
-        found = balanced(self.transport.counters())
-        lost = [len(kept) - taken for kept, taken in zip(self.kept, self.taken.counts())]
-        assert found["lost"].tolist() == lost
-        self.begin(self.share, False, 3)
+        assert balanced(self.transport.counters())["lost"].tolist() == [self.waiting(0), self.waiting(1)]
+        self.begin(self.share, False)
 
     @invariant()
     def counts(self):
@@ -86,32 +57,21 @@ class Machine(RuleBasedStateMachine):
             return
         found = balanced(self.transport.counters())
         assert found["produced"].tolist() == self.produced
-        assert found["dropped"].tolist() == self.dropped
         assert found["delivered"].tolist() == self.taken.counts()
         assert not found["lost"].any()
         assert found["batches"] == len(self.taken.calls)
-        for kept, numbers in zip(self.kept, self.taken.numbers):
-            assert numbers == kept[: len(numbers)]
+        for index, numbers in enumerate(self.taken.numbers):
+            assert numbers == list(range(self.produced[index] - self.waiting(index)))
 
     def teardown(self):
         if hasattr(self, "transport"):
             self.transport.close()
 
 
-class LockedMachine(Machine):
-    kind, extra = "locked_queue", PIPE
-
-
-class LocalMachine(Machine):
-    kind, extra = "local_queues", PIPE
-
-
-FEW, MANY = settings(stateful_step_count=20), settings(stateful_step_count=100, max_examples=200)
-TestRing, TestLocked, TestLocal = Machine.TestCase, LockedMachine.TestCase, LocalMachine.TestCase
-TestRing.settings = TestLocked.settings = TestLocal.settings = FEW
+TestRing = Machine.TestCase
+TestRing.settings = settings(stateful_step_count=20)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("machine", [Machine, LockedMachine, LocalMachine])
-def test_long_sequences_of_calls(machine):
-    run_state_machine_as_test(machine, settings=MANY)
+def test_long_sequences_of_calls():
+    run_state_machine_as_test(Machine, settings=settings(stateful_step_count=100, max_examples=200))

@@ -149,11 +149,3 @@ def test_a_reader_in_another_process_never_gets_a_torn_version_nor_an_older_one(
     assert SEEN <= seen <= 1 + last
     assert last <= version
     assert not heavy
-
-
-def test_weights_of_another_shape_are_refused():
-    weights = SharedWeights(filled(0))
-    with pytest.raises(ValueError, match="could not broadcast"):
-        weights.publish(1, filled(1) | {"b_hidden": np.zeros(3, np.float32)})
-    assert weights.newest == 0
-    assert versions_of(weights.read()[1]) == {0}

@@ -2,7 +2,7 @@
 
 Collectors in processes play CoinRun, or the NES game, with double Q-learning from four frames (Mnih et al. 2015; van
 Hasselt et al. 2016). They send each experience to the learner's process through a queue behind a lock, a queue per
-collector, or rings in shared memory. The learner stores each frame once and samples stacks, uniformly or by priority
+environment, or rings in shared memory. The learner stores each frame once and samples stacks, uniformly or by priority
 (Schaul et al. 2016), and publishes new weights.
 
 Ops, with B experiences, C collectors, S pixels along a side, H x W pixels of a game:
@@ -10,14 +10,15 @@ Ops, with B experiences, C collectors, S pixels along a side, H x W pixels of a 
 ================  =====================================================================================================
 ``preprocess``    frames u8[B, H, W, 3] -> u8[B, S, S], grey and small
 ``transport``     number i64 -> i64[C, 3]: experiences go from C processes to a replay
-``push``          frames u8[B, S, S], actions i32[B], rewards f32[B], ends bool[B], times i32[B] -> the last four rows
-``sample``        seed i64 -> states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends
+``push``          frames u8[B, S, S], actions i32[B], rewards f32[B], terminated bool[B], times i32[B] -> the last four
+                  rows
+``sample``        seed i64 -> obs u8[B, 4, S, S], actions i32[B], rewards f32[B], next_obs u8[B, 4, S, S], terminated
                   f32[B]
 ``per_sample``    uniforms f32[B] -> the same, rows i64[B], weights f32[B]
 ``per_update``    rows i64[B], errors f32[B] -> priorities f32[B + 1]
-``train_step``    states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B],
+``train_step``    obs u8[B, 4, S, S], actions i32[B], rewards f32[B], next_obs u8[B, 4, S, S], terminated f32[B],
                   weights f32[B] -> f32, the loss before the update, and TD errors f32[B]
-``forward``       -> f32[B, 15], the Q-values of states that are on the device
+``forward``       -> f32[B, 15], the Q-values of observations that are on the device
 ``backward``      -> the gradient of the mean square of these values, by name
 ``store``         frames u8[100, S, S] -> f32 or u8[10000, S, S]
 ``publish``       number i64 -> f32[C, arrays]: the weights go to C processes

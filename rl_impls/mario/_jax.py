@@ -12,20 +12,20 @@ import jax.numpy as jnp
 import optax
 
 from ..common.jax_learner import Learner, to_device
-from .options import check_target
-from .spec import STRIDES, has_norm
+from .net import STRIDES, has_norm
+from .options import check_supported
 
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 LAYOUT = ("NHWC", "HWIO", "NHWC")  # of input, kernel and output
 
 
-def q_values(params, states, dtype=jnp.float32):
-    """Return Q-values f32[B, A] of states u8[B, 4, S, S] as :func:`._numpy.q_values`, without batch norm.
+def q_values(params, obs, dtype=jnp.float32):
+    """Return Q-values f32[B, A] of observations u8[B, 4, S, S] as :func:`._numpy.q_values`, without batch norm.
 
     ``dtype`` is that of the computation, ``jnp.float32`` or ``jnp.bfloat16``.
     """
     w = {name: weight.astype(dtype) for name, weight in params.items()}
-    h = states.transpose(0, 2, 3, 1).astype(dtype) / 255
+    h = obs.transpose(0, 2, 3, 1).astype(dtype) / 255
     for k, stride in enumerate(STRIDES):
         h = jax.lax.conv_general_dilated(h, w[f"w_conv{k}"], (stride, stride), "VALID", dimension_numbers=LAYOUT)
         h = jax.nn.relu(h + w[f"b_conv{k}"])
@@ -38,24 +38,15 @@ def of_actions(values, actions):
     return jnp.take_along_axis(values, actions[:, None], axis=1)[:, 0]
 
 
-def td_loss(params, target, states, actions, rewards, next_states, ends, weights, *, gamma, dtype):
+def td_loss(params, target, obs, actions, rewards, next_obs, terminated, weights, *, gamma, dtype):
     """Return the loss f32[] and the TD errors f32[B] of :func:`._numpy.td_targets` and :func:`._numpy.td_loss`.
 
-    Args:
-        params: weights of the online network.
-        target: weights of the target network.
-        states: u8[B, 4, S, S].
-        actions: i32[B].
-        rewards: f32[B].
-        next_states: u8[B, 4, S, S].
-        ends: f32[B], 1 where the episode ended.
-        weights: f32[B], importance-sampling weights.
-        gamma: discount factor.
-        dtype: in which the nets are computed.
+    ``params`` and ``target`` are the weights of the online and the target network; ``dtype`` is that of the nets'
+    computation.
     """
-    best = q_values(params, next_states, dtype).argmax(axis=1)
-    td_targets = rewards + gamma * (1 - ends) * of_actions(q_values(target, next_states, dtype), best)
-    errors = of_actions(q_values(params, states, dtype), actions) - jax.lax.stop_gradient(td_targets)
+    best = q_values(params, next_obs, dtype).argmax(axis=1)
+    td_targets = rewards + gamma * (1 - terminated) * of_actions(q_values(target, next_obs, dtype), best)
+    errors = of_actions(q_values(params, obs, dtype), actions) - jax.lax.stop_gradient(td_targets)
     return jnp.mean(weights * optax.losses.huber_loss(errors)), errors
 
 
@@ -63,19 +54,19 @@ class TrainStep(Learner):
     """Trains the online network with one Adam update per call, without changing the target network.
 
     Raises:
-        ValueError: ``accumulate`` does not divide the batch, the net has batch norm, or the precision is float16.
+        ValueError: ``accumulate`` does not divide the batch, the net has batch norm, or an option is not supported.
     """
 
-    def __init__(self, spec, example, options, compiler):
-        check_target(options, compiler)
+    def __init__(self, config, example, options, compiler):
+        check_supported(options, compiler)
         parts = options.accumulate
         if len(example[0]) % parts:
-            raise ValueError(f"batch: got {len(example[0])}, wanted a multiple of accumulate, {parts}")
-        if has_norm(spec["params"]):
-            raise ValueError(f"params: got batch norm on {compiler.backend}, wanted torch, or a net without it")
-        optimizer = optax.chain(optax.clip_by_global_norm(spec["gradient_norm"]), optax.adam(spec["learning_rate"]))
-        super().__init__(spec, optimizer, compiler)
-        loss = functools.partial(td_loss, gamma=spec["gamma"], dtype=DTYPES[options.precision])
+            raise ValueError(f"accumulate={parts} should divide the batch size, {len(example[0])}")
+        if has_norm(config["params"]):
+            raise ValueError(f"norm='batch' is not available on {compiler.backend}, only on torch")
+        optimizer = optax.chain(optax.clip_by_global_norm(config["max_grad_norm"]), optax.adam(config["learning_rate"]))
+        super().__init__(config, optimizer, compiler)
+        loss = functools.partial(td_loss, gamma=config["gamma"], dtype=DTYPES[options.precision])
         differentiated = jax.value_and_grad(loss, has_aux=True)
 
         def update(weights, moments, target_weights, *batch):
@@ -103,10 +94,10 @@ class TrainStep(Learner):
         return loss, errors
 
 
-def train_step(spec, example, *, options, compiler):
+def train_step(config, example, *, options, compiler):
     """Make one Adam update of double Q-learning (van Hasselt et al. 2016), its gradient clipped by global norm.
 
-    states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B], weights f32[B] ->
+    obs u8[B, 4, S, S], actions i32[B], rewards f32[B], next_obs u8[B, 4, S, S], terminated f32[B], weights f32[B] ->
     loss f32[] before the update, TD errors f32[B]
     """
-    return TrainStep(spec, example, options, compiler)
+    return TrainStep(config, example, options, compiler)

@@ -2,9 +2,9 @@
 
 Computes in the dtype of its arrays. Axes: B transitions, S pixels along a side, A = 15 actions.
 
-Builders take ``spec``, a :class:`.spec.Spec`; ``example``, the arguments of the first call; ``options``, a
-:class:`.options.Options`; and ``target``, device and lowering, see :class:`~rl_impls.compilers.Compiler`. Their docstrings
-describe the op that they return.
+Builders take the op's configuration; ``example``, the arguments of the first call; ``options``, see
+:class:`.options.Options`; and ``compiler``, see :class:`~rl_impls.compilers.Compiler`. Their docstrings describe the op
+that they return.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..common.numpy_net import convolution, linear, relu
-from .spec import NORM_EPS, STRIDES, has_norm
+from .net import NORM_EPS, STRIDES, has_norm
 
 GREY = np.array([0.299, 0.587, 0.114], np.float32)  # shares of red, green and blue (ITU-R BT.601)
 
@@ -33,11 +33,79 @@ class Dense:
     """Resizes frames by first computing grey values, then two dense products with all weights."""
 
     def __init__(self, height, width, side):
-        self.rows, self.columns, self.side = area_weights(height, side), area_weights(width, side).T, side
+        self.rows, self.columns = area_weights(height, side), area_weights(width, side).T
 
     def __call__(self, frames):
         """Return grey frames.  u8[B, H, W, 3] -> u8[B, S, S]"""
         return np.stack([np.rint(self.rows @ (frame @ GREY) @ self.columns).astype(np.uint8) for frame in frames])
+
+
+def normalised(params, k, h, learning):
+    """Apply batch norm (Ioffe and Szegedy 2015) to the outputs h f[B, Y, X, O] of convolution k.
+
+    ``g (h - mean) / sqrt(variance + 1e-5) + b``; with ``learning``, mean and variance are those of this batch, and the
+    running ones otherwise.
+    """
+    mean, variance = params[f"m_conv{k}"], params[f"v_conv{k}"]
+    if learning:
+        mean, variance = h.mean(axis=(0, 1, 2)), h.var(axis=(0, 1, 2))
+    return params[f"g_conv{k}"] * (h - mean) / np.sqrt(variance + NORM_EPS) + params[f"b_conv{k}"]
+
+
+def q_values(params, obs, learning=False):
+    """Return the Q-values of observations: three convolutions and a hidden layer (Mnih et al. 2015).
+
+    Args:
+        params: weights by name, see :func:`.net.shapes`.
+        obs: u8[B, 4, S, S].
+        learning: whether batch norm uses the statistics of this batch instead of the running ones.
+
+    Returns:
+        f[B, A].
+    """
+    h = obs.transpose(0, 2, 3, 1).astype(params["w_hidden"].dtype) / 255
+    for k, stride in enumerate(STRIDES):
+        if has_norm(params):
+            h = convolution(h, params[f"w_conv{k}"], 0, stride)
+            h = relu(normalised(params, k, h, learning))
+        else:
+            h = relu(convolution(h, params[f"w_conv{k}"], params[f"b_conv{k}"], stride))
+    h = relu(linear(h.reshape(len(h), -1), params["w_hidden"], params["b_hidden"]))
+    return linear(h, params["w_value"], params["b_value"])
+
+
+def td_targets(params, target, rewards, next_obs, terminated, gamma):
+    """Return the targets of double Q-learning (van Hasselt et al. 2016), f[B].
+
+    ``r + gamma (1 - terminated) Q'(s', argmax_a Q(s', a))``; batch norm uses the running statistics.
+
+    Args:
+        params: weights of the online network Q.
+        target: weights of the target network Q'.
+        rewards: f[B].
+        next_obs: u8[B, 4, S, S].
+        terminated: f[B], 1 where the episode ended, else 0.
+        gamma: discount factor.
+    """
+    best = q_values(params, next_obs).argmax(axis=1)
+    return rewards + gamma * (1 - terminated) * q_values(target, next_obs)[np.arange(len(best)), best]
+
+
+def td_loss(params, obs, actions, td_targets, weights):
+    """Return the loss of double Q-learning, f[], and the TD errors, f[B].
+
+    ``mean_B w huber(Q(s, a) - target)``, with ``huber(e) = e^2 / 2`` where ``|e| < 1``, else ``|e| - 1 / 2``.
+
+    Args:
+        params: weights of the online network Q, which is trained.
+        obs: u8[B, 4, S, S].
+        actions: i[B].
+        td_targets: f[B], see :func:`td_targets`.
+        weights: f[B], importance-sampling weights.
+    """
+    errors = q_values(params, obs, learning=True)[np.arange(len(actions)), actions] - td_targets
+    size = np.abs(errors)
+    return np.mean(weights * np.where(size < 1, errors**2 / 2, size - 0.5)), errors
 
 
 class Sparse:
@@ -67,74 +135,6 @@ class Sparse:
 RESIZE = {"dense": Dense, "sparse": Sparse}  # by the option ``resize``
 
 
-def preprocess(spec, example, *, options, compiler):
+def preprocess(config, example, *, options, compiler):
     """Convert frames to grey and resize them to S x S, by the mean over each area.  u8[B, H, W, 3] -> u8[B, S, S]"""
-    return RESIZE[options.resize](*example[0].shape[1:3], spec["side"])
-
-
-def normalised(params, k, h, learning):
-    """Apply batch norm (Ioffe and Szegedy 2015) to the outputs h f[B, Y, X, O] of convolution k.
-
-    ``g (h - mean) / sqrt(variance + 1e-5) + b``; with ``learning``, mean and variance are those of this batch, and the
-    running ones otherwise.
-    """
-    mean, variance = params[f"m_conv{k}"], params[f"v_conv{k}"]
-    if learning:
-        mean, variance = h.mean(axis=(0, 1, 2)), h.var(axis=(0, 1, 2))
-    return params[f"g_conv{k}"] * (h - mean) / np.sqrt(variance + NORM_EPS) + params[f"b_conv{k}"]
-
-
-def q_values(params, states, learning=False):
-    """Return the Q-values of states: three convolutions and a hidden layer (Mnih et al. 2015).
-
-    Args:
-        params: weights by name, see :func:`.spec.shapes`.
-        states: u8[B, 4, S, S].
-        learning: whether batch norm uses the statistics of this batch instead of the running ones.
-
-    Returns:
-        f[B, A].
-    """
-    h = states.transpose(0, 2, 3, 1).astype(params["w_hidden"].dtype) / 255
-    for k, stride in enumerate(STRIDES):
-        if has_norm(params):
-            h = convolution(h, params[f"w_conv{k}"], 0, stride)
-            h = relu(normalised(params, k, h, learning))
-        else:
-            h = relu(convolution(h, params[f"w_conv{k}"], params[f"b_conv{k}"], stride))
-    h = relu(linear(h.reshape(len(h), -1), params["w_hidden"], params["b_hidden"]))
-    return linear(h, params["w_value"], params["b_value"])
-
-
-def td_targets(params, target, rewards, next_states, ends, gamma):
-    """Return the targets of double Q-learning (van Hasselt et al. 2016), f[B].
-
-    ``r + gamma (1 - end) Q'(s', argmax_a Q(s', a))``; batch norm uses the running statistics.
-
-    Args:
-        params: weights of the online network Q.
-        target: weights of the target network Q'.
-        rewards: f[B].
-        next_states: u8[B, 4, S, S].
-        ends: f[B], 1 where the episode ended, else 0.
-        gamma: discount factor.
-    """
-    best = q_values(params, next_states).argmax(axis=1)
-    return rewards + gamma * (1 - ends) * q_values(target, next_states)[np.arange(len(best)), best]
-
-
-def td_loss(params, states, actions, td_targets, weights):
-    """Return the loss of double Q-learning, f[], and the TD errors, f[B].
-
-    ``mean_B w huber(Q(s, a) - target)``, with ``huber(e) = e^2 / 2`` where ``|e| < 1``, else ``|e| - 1 / 2``.
-
-    Args:
-        params: weights of the online network Q, which is trained.
-        states: u8[B, 4, S, S].
-        actions: i[B].
-        td_targets: f[B], see :func:`td_targets`.
-        weights: f[B], importance-sampling weights.
-    """
-    errors = q_values(params, states, learning=True)[np.arange(len(actions)), actions] - td_targets
-    size = np.abs(errors)
-    return np.mean(weights * np.where(size < 1, errors**2 / 2, size - 0.5)), errors
+    return RESIZE[options.resize](*example[0].shape[1:3], config["side"])

@@ -1,7 +1,7 @@
 """Double Q-learning from stacked frames in torch: network, update and acting.
 
 Axes: B transitions (or N environments), S pixels along a side, A = 15 actions. Builders are as in :mod:`._numpy`;
-tensors are on the device of ``target``.
+tensors are on the device of ``compiler``.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from torch.nn import functional as F
 
 from ..common.torch_learner import FOREACH, GUARDS, Learner, autocast, place, threads
 from ..common.torch_pictures import PictureNet
-from .options import check_target
-from .spec import NORM_EPS, NORM_RATE, STRIDES, has_norm, is_running
+from .net import NORM_EPS, NORM_RATE, STRIDES, has_norm, is_running
+from .options import check_supported
+
+COMPILED = {"default": {}, "reduce_overhead": {"mode": "reduce-overhead"}}  # options of torch.compile
 
 
 class Net(PictureNet):
-    """Q-network with the equations of :func:`._numpy.q_values`.  states [B, 4, S, S] -> f[B, A]"""
+    """Q-network with the equations of :func:`._numpy.q_values`.  obs [B, 4, S, S] -> f[B, A]"""
 
     def __init__(self, params, options):
         super().__init__({name: value for name, value in params.items() if not is_running(name)}, options)
@@ -43,13 +45,13 @@ class Net(PictureNet):
         h = F.conv2d(h, kernel, None, STRIDES[k])
         return F.batch_norm(h, *running, self.weights[f"g_conv{k}"], bias, learning, NORM_RATE, NORM_EPS)
 
-    def forward(self, states, learning=False):
-        """Return Q-values f[B, A] of states [B, 4, S, S], 0 to 255.
+    def forward(self, obs, learning=False):
+        """Return Q-values f[B, A] of observations [B, 4, S, S], 0 to 255.
 
         With ``learning``, batch norm uses the batch's statistics and updates the running ones.
         """
         w = self.weights
-        h, kernel = self.divided(states.to(self.first_dtype, memory_format=self.memory_format), w["w_conv0"])
+        h, kernel = self.divided(obs.to(self.first_dtype, memory_format=self.memory_format), w["w_conv0"])
         for k in range(len(STRIDES)):
             h = self.relu(self.convolved(h, k, w[f"w_conv{k}"] if k else kernel, learning))
         h = self.relu(torch.addmm(w["b_hidden"], h.permute(0, 2, 3, 1).flatten(1), w["w_hidden"]))
@@ -57,51 +59,8 @@ class Net(PictureNet):
 
 
 def make_net(params, options, compiler):
-    """Return a :class:`Net` on the device of ``target``."""
+    """Return a :class:`Net` on the device of ``compiler``."""
     return Net(params, options).to(place(compiler))
-
-
-class Pictures:
-    """Copies states to the device, as bytes or in the net's dtype, into new or reused memory.
-
-    Reused memory has the net's dtype in either case.
-    """
-
-    def __init__(self, net, options, compiler):
-        self.net, self.device = net, place(compiler)
-        self.of_bytes, self.keep, self.memory = options.images == "uint8", options.tensors == "kept", {}
-
-    def __call__(self, name, states):
-        """Return states, a tensor u8[B, 4, S, S], on the device; ``name`` identifies the memory to reuse."""
-        net = self.net
-        if not self.keep:
-            return states.to(self.device) if self.of_bytes else states.to(self.device, net.first_dtype)
-        if name not in self.memory or self.memory[name].shape != states.shape:
-            kept = torch.empty(states.shape, dtype=net.first_dtype, device=self.device)
-            self.memory[name] = kept.contiguous(memory_format=net.memory_format)
-        return self.memory[name].copy_(states)
-
-
-class Actor:
-    """Greedy policy from NumPy to NumPy; ``states`` u8[N, 4, S, S] is an example of those to come."""
-
-    def __init__(self, params, states, options, compiler):
-        self.net = make_net(params, options, compiler)
-        self.options, self.compiler, self.pictures = options, compiler, Pictures(self.net, options, compiler)
-        self.together = options.acting == "together"
-        example = torch.from_numpy(states if self.together else states[:1])
-        self.call = compiler.compile(self.net, (self.pictures("states", example),), guard=GUARDS[options.inference])
-
-    def load(self, params):
-        """Replace the weights by others, NumPy arrays by name."""
-        self.net.load(params)
-
-    def __call__(self, states):
-        """Return the greedy actions i64[N] for states u8[N, 4, S, S]."""
-        parts = (states,) if self.together else states[:, None]
-        with autocast(self.options, self.compiler):
-            values = [self.call(self.pictures("states", torch.from_numpy(part))) for part in parts]
-        return torch.cat(values).detach().argmax(dim=1).cpu().numpy()
 
 
 def make_loss(net, target_net, gamma):
@@ -110,40 +69,62 @@ def make_loss(net, target_net, gamma):
     The equations are those of :func:`._numpy.td_targets` and :func:`._numpy.td_loss`.
     """
 
-    def loss(states, actions, rewards, next_states, ends, weights):
+    def loss(obs, actions, rewards, next_obs, terminated, weights):
         with torch.no_grad():
-            best = net(next_states).argmax(dim=1, keepdim=True)
-            td_targets = rewards + gamma * (1 - ends) * target_net(next_states).gather(1, best)[:, 0]
-        taken = net(states, learning=True).gather(1, actions.long()[:, None])[:, 0]
+            best = net(next_obs).argmax(dim=1, keepdim=True)
+            td_targets = rewards + gamma * (1 - terminated) * target_net(next_obs).gather(1, best)[:, 0]
+        taken = net(obs, learning=True).gather(1, actions.long()[:, None])[:, 0]
         losses = F.smooth_l1_loss(taken, td_targets, reduction="none")
         return (weights * losses).mean(), taken.detach() - td_targets
 
     return loss
 
 
-COMPILED = {"default": {}, "reduce_overhead": {"mode": "reduce-overhead"}}  # options of torch.compile
-
-
 class TrainStep(Learner):
     """One Adam update of the online network; the target network is not changed.
 
     Raises:
-        ValueError: ``accumulate`` does not divide the batch, or the backend does not support a option.
+        ValueError: ``accumulate`` does not divide the batch, or an option is not supported.
     """
 
-    def __init__(self, spec, example, options, compiler):
-        check_target(options, compiler)
+    def __init__(self, config, example, options, compiler):
+        check_supported(options, compiler)
         if len(example[0]) % options.accumulate:
-            raise ValueError(f"batch: got {len(example[0])}, wanted a multiple of accumulate, {options.accumulate}")
-        super().__init__(spec, options.optimizer, functools.partial(make_net, options=options, compiler=compiler))
+            raise ValueError(f"accumulate={options.accumulate} should divide the batch size, {len(example[0])}")
+        super().__init__(config, options.optimizer, functools.partial(make_net, options=options, compiler=compiler))
         self.options, self.compiler, self.pictures = options, compiler, Pictures(self.net, options, compiler)
-        loss = make_loss(self.net, self.target_net, spec["gamma"])
+        loss = make_loss(self.net, self.target_net, config["gamma"])
         self.loss = compiler.compile(loss, example, **COMPILED[options.compile_mode])
         foreach = FOREACH[options.optimizer]
-        self.clip = functools.partial(nn.utils.clip_grad_norm_, self.parameters, spec["gradient_norm"], foreach=foreach)
+        self.clip = functools.partial(
+            nn.utils.clip_grad_norm_, self.parameters, config["max_grad_norm"], foreach=foreach
+        )
         self.set_to_none = options.zero_grad == "none"
         self.threads = functools.partial(threads, 1 if options.threads == "one" else None)
         self.scaler = torch.amp.GradScaler(place(compiler), enabled=options.precision == "float16")
+
+    def __call__(self, *batch):
+        """Make an update; return the loss before it, f32[], and the TD errors, f32[B]."""
+        parts = self.options.accumulate
+        losses, errors = [], []
+        with self.threads():
+            self.optimizer.zero_grad(set_to_none=self.set_to_none)
+            for obs, actions, rewards, next_obs, *rest in zip(*(column.chunk(parts) for column in batch)):
+                obs, next_obs = self.pictures("obs", obs), self.pictures("next_obs", next_obs)
+                with autocast(self.options, self.compiler):
+                    loss, error = self.loss(obs, actions, rewards, next_obs, *rest)
+                self.scaler.scale(loss / parts).backward()
+                losses.append(loss.detach())
+                errors.append(error)
+            self.scaler.unscale_(self.optimizer)
+            self.clip()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        return torch.stack(losses).mean(), torch.cat(errors)
+
+    def batch(self, *columns):
+        """Return a NumPy batch as tensors on the backend's device, for a call."""
+        return tuple(torch.from_numpy(column).to(place(self.compiler)) for column in columns)
 
     @property
     def params(self):
@@ -167,66 +148,81 @@ class TrainStep(Learner):
             for name, value in net.named_buffers():
                 value.copy_(torch.from_numpy(state[f"{part}.{name}"]))
 
-    def batch(self, states, actions, rewards, next_states, ends, weights):
-        """Return a NumPy batch as tensors on the backend's device, for a call."""
-        columns = map(torch.from_numpy, (states, actions, rewards, next_states, ends, weights))
-        return tuple(column.to(place(self.compiler)) for column in columns)
-
-    def __call__(self, *batch):
-        """Make an update; return the loss before it, f32[], and the TD errors, f32[B]."""
-        parts = self.options.accumulate
-        losses, errors = [], []
-        with self.threads():
-            self.optimizer.zero_grad(set_to_none=self.set_to_none)
-            for states, actions, rewards, next_states, *rest in zip(*(column.chunk(parts) for column in batch)):
-                states, next_states = self.pictures("states", states), self.pictures("next", next_states)
-                with autocast(self.options, self.compiler):
-                    loss, error = self.loss(states, actions, rewards, next_states, *rest)
-                self.scaler.scale(loss / parts).backward()
-                losses.append(loss.detach())
-                errors.append(error)
-            self.scaler.unscale_(self.optimizer)
-            self.clip()
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
-        return torch.stack(losses).mean(), torch.cat(errors)
-
 
 def running(net):
     """Return the running statistics of a net as NumPy arrays by name."""
     return {name: value.cpu().numpy().copy() for name, value in net.named_buffers()}
 
 
-def train_step(spec, example, *, options, compiler):
+def train_step(config, example, *, options, compiler):
     """Make one Adam update on double Q-learning's Huber loss (van Hasselt et al. 2016), clipping the gradient.
 
-    states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B], weights f32[B] ->
+    obs u8[B, 4, S, S], actions i32[B], rewards f32[B], next_obs u8[B, 4, S, S], terminated f32[B], weights f32[B] ->
     f32[], the loss before the update, and f32[B], the TD errors
     """
-    return TrainStep(spec, example, options, compiler)
+    return TrainStep(config, example, options, compiler)
 
 
-def forward_of(spec, options, compiler, guard):
-    """Return a net, and a function that computes its Q-values of ``spec["states"]`` u8[B, 4, S, S], on the device."""
-    net = make_net(spec["params"], options, compiler)
-    states = Pictures(net, options, compiler)("states", torch.from_numpy(spec["states"]))
-    call = compiler.compile(net, (states,), guard=guard)
+class Pictures:
+    """Copies observations to the device in the net's dtype and memory format, into new or reused memory."""
+
+    def __init__(self, net, options, compiler):
+        self.net, self.device, self.keep, self.memory = net, place(compiler), options.tensors == "kept", {}
+
+    def __call__(self, name, obs):
+        """Return observations, a tensor u8[B, 4, S, S], on the device; ``name`` identifies the memory to reuse."""
+        net = self.net
+        if not self.keep:
+            return obs.to(self.device, net.first_dtype, memory_format=net.memory_format)
+        if name not in self.memory or self.memory[name].shape != obs.shape:
+            kept = torch.empty(obs.shape, dtype=net.first_dtype, device=self.device)
+            self.memory[name] = kept.contiguous(memory_format=net.memory_format)
+        return self.memory[name].copy_(obs)
+
+
+class Actor:
+    """Greedy policy from NumPy to NumPy; ``obs`` u8[N, 4, S, S] is an example of those to come."""
+
+    def __init__(self, params, obs, options, compiler):
+        self.net = make_net(params, options, compiler)
+        self.options, self.compiler, self.pictures = options, compiler, Pictures(self.net, options, compiler)
+        self.together = options.acting == "together"
+        example = torch.from_numpy(obs if self.together else obs[:1])
+        self.call = compiler.compile(self.net, (self.pictures("obs", example),), guard=GUARDS[options.inference])
+
+    def load(self, params):
+        """Replace the weights by others, NumPy arrays by name."""
+        self.net.load(params)
+
+    def __call__(self, obs):
+        """Return the greedy actions i64[N] for observations u8[N, 4, S, S]."""
+        parts = (obs,) if self.together else obs[:, None]
+        with autocast(self.options, self.compiler):
+            values = [self.call(self.pictures("obs", torch.from_numpy(part))) for part in parts]
+        return torch.cat(values).detach().argmax(dim=1).cpu().numpy()
+
+
+def forward_of(config, options, compiler, guard):
+    """Return a net, and a function that computes its Q-values of ``config["obs"]`` u8[B, 4, S, S], on the device."""
+    net = make_net(config["params"], options, compiler)
+    obs = Pictures(net, options, compiler)("obs", torch.from_numpy(config["obs"]))
+    call = compiler.compile(net, (obs,), guard=guard)
 
     def values():
         with autocast(options, compiler):
-            return call(states)
+            return call(obs)
 
     return net, values
 
 
-def forward(spec, example, *, options, compiler):
-    """Return the Q-values of the states.  -> f32[B, A]"""
-    return forward_of(spec, options, compiler, torch.no_grad)[1]
+def forward(config, example, *, options, compiler):
+    """Return the Q-values of the observations.  -> f32[B, A]"""
+    return forward_of(config, options, compiler, torch.no_grad)[1]
 
 
-def backward(spec, example, *, options, compiler):
+def backward(config, example, *, options, compiler):
     """Return the gradient of the mean squared Q-value, by name; the forward pass is made only at build."""
-    net, values = forward_of(spec, options, compiler, torch.enable_grad)
+    net, values = forward_of(config, options, compiler, torch.enable_grad)
     mean = values().square().mean()
 
     def gradient():

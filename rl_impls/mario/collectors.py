@@ -1,7 +1,6 @@
 """Collectors, processes that play and send every experience to the learner.
 
-Axes: C collectors of E environments; a stream is one environment of a collector, C E in all; S pixels along a side of a
-frame.
+Axes: C collectors of E environments, S pixels along a side of a frame.
 """
 
 from __future__ import annotations
@@ -9,11 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..common.starting import GAMES
-from ..common.workers import GIVES_WAY, SECONDS, Workers
+from ..common.workers import GIVES_WAY, Workers
 from ..compilers import Compiler, eager
 from ._numpy import RESIZE
 from .games import make_game
-from .spec import ACTIONS, STACK
+from .memory import STACK
+from .net import ACTIONS
 from .weights import SharedWeights
 
 NICENESS = {"equal": 0, "learner": GIVES_WAY}  # by the option ``priority``
@@ -24,7 +24,7 @@ class Collector:
     """Worker that plays E environments and sends what they return.
 
     Args:
-        spec: configuration of the pipeline, see :class:`.spec.Spec`.
+        config: configuration of the pipeline, see :class:`.loop.Pipeline`.
         index: index of the collector.
         life: 0 for the first collector of an index, another number for each replacement; part of the seed of the games.
         senders: one :class:`.transport.Sender` per environment.
@@ -33,24 +33,24 @@ class Collector:
         options: options of acting.
     """
 
-    def __init__(self, spec, index, life, senders, weights, newest, options):
+    def __init__(self, config, index, life, senders, weights, newest, options):
         from ._torch import Actor
 
-        self.spec, self.senders, self.weights, envs = spec, senders, weights, spec["envs"]
-        self.streams = range(index * envs, (index + 1) * envs)
-        seeds = np.random.default_rng([spec["seed"], life, *self.streams]).integers(2**31 - 1, size=envs)
-        self.games = [make_game(spec, int(seed)) for seed in seeds]
-        self.resize = RESIZE[options.resize](*self.games[0].shape, spec["side"])
-        self.states = np.zeros((envs, STACK, spec["side"], spec["side"]), np.uint8)
-        self.times, (self.version, params) = np.zeros(envs, np.int64), newest
-        for k in range(envs):
+        self.config, self.senders, self.weights, num_envs = config, senders, weights, config["num_envs"]
+        self.streams = range(index * num_envs, (index + 1) * num_envs)  # indices over all collectors
+        seeds = np.random.default_rng([config["seed"], life, *self.streams]).integers(2**31 - 1, size=num_envs)
+        self.games = [make_game(config, int(seed)) for seed in seeds]
+        self.resize = RESIZE[options.resize](*self.games[0].shape, config["side"])
+        self.obs = np.zeros((num_envs, STACK, config["side"], config["side"]), np.uint8)
+        self.times, (self.version, params) = np.zeros(num_envs, np.int64), newest
+        for k in range(num_envs):
             self.begin(k)
-        self.actor = Actor(params, self.states, options, ACTING)
+        self.actor = Actor(params, self.obs, options, ACTING)
 
     def begin(self, k):
         """Start the stack of environment k with the first frame of an episode."""
-        self.states[k], self.times[k] = 0, 0
-        self.states[k, -1] = self.resize(self.games[k].observe()[None])[0]
+        self.obs[k], self.times[k] = 0, 0
+        self.obs[k, -1] = self.resize(self.games[k].observe()[None])[0]
 
     def load(self, version, params):
         """Replace the actor's weights by another version."""
@@ -62,13 +62,13 @@ class Collector:
 
         ``drawn``, f64[E, 2] from 0 to 1, decides whether each action is random, and which one then.
         """
-        best, chosen = drawn[:, 0] >= epsilon, (drawn[:, 1] * ACTIONS).astype(np.int64)
-        if best.any():
-            chosen[best] = self.actor(self.states[best])
+        greedy, chosen = drawn[:, 0] >= epsilon, (drawn[:, 1] * ACTIONS).astype(np.int64)
+        if greedy.any():
+            chosen[greedy] = self.actor(self.obs[greedy])
         return chosen
 
     def play(self, number, until, epsilon):
-        """Play until each stream has sent ``until`` experiences since the transport was made.
+        """Play until each environment has sent ``until`` experiences since the transport was made.
 
         ``number``, that of the chunk, seeds the random actions.
 
@@ -78,7 +78,7 @@ class Collector:
         if self.weights is not None and self.weights.newest != self.version:
             self.load(*self.weights.read())
         left = [until - sender.so_far() for sender in self.senders]
-        rng = np.random.default_rng([self.spec["seed"], number, self.streams[0]])
+        rng = np.random.default_rng([self.config["seed"], number, self.streams[0]])
         episodes = []
         while any(left):
             chosen = self.actions(rng.random((len(self.games), 2)), epsilon)
@@ -89,27 +89,30 @@ class Collector:
 
     def step(self, k, action, episodes):
         """Step environment k and send the experience; append an episode that ends to ``episodes``."""
-        state, time = self.states[k], int(self.times[k])
+        obs, time = self.obs[k], int(self.times[k])
         frame, reward, episode = self.games[k].step(action)
-        self.senders[k].put(state[-1], action, reward, episode is not None, time)
-        state[:-1] = state[1:]
+        self.senders[k].put(obs[-1], action, reward, episode is not None, time)
+        obs[:-1] = obs[1:]
         if episode is not None:
-            state[:] = 0
+            obs[:] = 0
             episodes.append(episode)
-        state[-1] = self.resize(frame[None])[0]
+        obs[-1] = self.resize(frame[None])[0]
         self.times[k] = 0 if episode is not None else time + 1
 
     def get_state(self):
-        """Return games, stacks and times: all that the next chunk depends on, except weights."""
-        return {"games": [game.get_state() for game in self.games], "states": self.states, "times": self.times}
+        """Return games, stacks and times, arrays by name: all that the next chunk depends on, except weights."""
+        found = {}
+        for stream, game, obs, time in zip(self.streams, self.games, self.obs, self.times):
+            state = {"obs": obs.copy(), "time": np.array(time), **game.get_state()}
+            found |= {f"{name}.{stream}": value for name, value in state.items()}
+        return found
 
     def set_state(self, state):
         """Continue from the result of :meth:`get_state`."""
-        for game, of_game in zip(self.games, state["games"]):
-            game.set_state(of_game)
-        self.states[:], self.times[:] = state["states"], state["times"]
-        for k in range(len(self.games)):
-            if not state["games"][k]:  # without a state, the game has begun another episode
+        for k, (stream, game) in enumerate(zip(self.streams, self.games)):
+            game.set_state({name: state[f"{name}.{stream}"] for name in game.saved})
+            self.obs[k], self.times[k] = state[f"obs.{stream}"], state[f"time.{stream}"]
+            if not game.saved:  # the game has begun another episode
                 self.begin(k)
 
     def close(self):
@@ -122,10 +125,11 @@ class Collectors(Workers):
     """C collectors in processes; one that dies is replaced by one that begins other episodes.
 
     Args:
-        spec: configuration of the pipeline, with the first weights as ``params``, see :class:`.spec.Spec`.
-        transport: transport of the experiences, with a sender per stream.
+        config: configuration of the pipeline, see :class:`.loop.Pipeline`.
+        transport: transport of the experiences, with a sender per environment.
         options: options of acting and publication, and ``priority``.
-        version: version of the first weights.
+        params: first weights.
+        version: their version.
 
     Attributes:
         newest: version and weights, arrays by name, of the last publication.
@@ -133,27 +137,24 @@ class Collectors(Workers):
     Raises:
         WorkersEnded: here and later: a collector failed, did not answer in time, or died and could not be replaced; all
             are ended.
-        TransportBroken: later: a collector died, and the transport cannot go on without what it left behind.
+        TransportBroken: later: a collector died, and the transport cannot go on.
     """
 
     KIND = "collector"
 
-    def __init__(self, spec, transport, options, version=0):
-        envs, self.transport = spec["envs"], transport
-        self.streams = [range(index * envs, (index + 1) * envs) for index in range(spec["collectors"])]
-        self.weights = SharedWeights(spec["params"]) if options.publication == "shared" else None
-        self.newest = newest = [version, spec["params"]]
-        if self.weights is not None:
-            self.weights.publish(*newest)
-        streams, weights = self.streams, self.weights
+    def __init__(self, config, transport, options, params, version):
+        count, num_envs, self.transport = config["collectors"], config["num_envs"], transport
+        self.streams = streams = [range(index * num_envs, (index + 1) * num_envs) for index in range(count)]
+        self.newest = newest = [version, params]
+        self.weights = weights = SharedWeights(params) if options.publication == "shared" else None
+        if weights is not None:
+            weights.publish(*newest)
 
         def args_of(index, life):
             senders = [transport.sender(stream) for stream in streams[index]]
-            return spec, index, life, senders, weights, tuple(newest), options
+            return config, index, life, senders, weights, tuple(newest), options
 
-        niceness = NICENESS[options.priority]
-        timeout = spec.get("worker_timeout", SECONDS)
-        super().__init__(spec["collectors"], Collector, args_of, 1, niceness, ("torch", GAMES), timeout)
+        super().__init__(count, Collector, args_of, 1, NICENESS[options.priority], ("torch", GAMES))
 
     def publish(self, version, params):
         """Give the collectors new weights, for everything they are asked to play afterwards."""
@@ -165,6 +166,6 @@ class Collectors(Workers):
             self.answers()
 
     def after_death(self, index):
-        """Tell the transport that the senders of a collector have ended."""
+        """Tell the transport that the collector of some environments has died."""
         for stream in self.streams[index]:
             self.transport.ended(stream)

@@ -6,37 +6,36 @@ import numpy as np
 
 from .collectors import Collector
 
-SIDE_BY_SIDE = 8  # episodes
+SIDE_BY_SIDE = 8  # environments
 EPSILON = 0.05  # fraction of random actions, so that no episode loops for ever (Mnih et al. 2015)
 
 
-class Kept:
+class Discard:
     """Sender that discards experiences, as evaluation does not learn."""
 
-    def put(self, frame, action, reward, end, time):
+    def put(self, frame, action, reward, terminated, time):
         """Discard an experience."""
 
 
-def evaluate(spec, weights, episodes, seed, options):
+def evaluate(config, weights, episodes, seed, options):
     """Play episodes; return ``return``, ``length`` and ``distance`` of each, f64[episodes].
 
     Environments side by side play equal shares of the episodes, so that short episodes are not over-represented.
 
     Args:
-        spec: configuration of the pipeline, see :class:`.spec.Spec`.
+        config: configuration of the pipeline, see :class:`.loop.Pipeline`.
         weights: arrays by name.
         episodes: number of episodes.
         seed: seed of levels and actions.
         options: those of acting are read.
     """
-    envs, rng = min(episodes, SIDE_BY_SIDE), np.random.default_rng(seed)
-    spec = {**spec, "envs": envs, "collectors": 1, "seed": int(rng.integers(2**31))}
-    player = Collector(spec, 0, 0, [Kept()] * envs, None, (0, weights), options)
-    shares = episodes // envs + (np.arange(envs) < episodes % envs)
-    left, results = shares.copy(), []
+    num_envs, rng = min(episodes, SIDE_BY_SIDE), np.random.default_rng(seed)
+    config = {**config, "num_envs": num_envs, "seed": int(rng.integers(2**31))}
+    player = Collector(config, 0, 0, [Discard()] * num_envs, None, (0, weights), options)
+    left, results = episodes // num_envs + (np.arange(num_envs) < episodes % num_envs), []
     try:
         while left.any():
-            chosen = player.actions(rng.random((envs, 2)), EPSILON)
+            chosen = player.actions(rng.random((num_envs, 2)), EPSILON)
             for k in np.flatnonzero(left):
                 ended = []
                 player.step(k, int(chosen[k]), ended)

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..common.checks import check_choice
+from ..common.checks import choose
 from ..common.procgen_env import GAMES, ProcgenVectorEnv, check_installed
+from ..common.procgen_state import pack, unpack
 
 SKIP = 4  # frames for which an action is repeated
 NES = "mario"  # name of the game that is not Procgen's
@@ -38,6 +39,7 @@ class ProcgenGame:
     """
 
     shape = (64, 64)
+    saved = ("games", "sizes", "returns", "lengths")  # names of the arrays of a state
 
     def __init__(self, game, mode, levels, start_level, seed):
         options = {"mode": mode, "num_levels": levels, "start_level": start_level}
@@ -55,22 +57,23 @@ class ProcgenGame:
             the frame u8[64, 64, 3] that follows, which the next step overwrites; the sum of the rewards; and the
             :class:`Episode` that ended, or None.
         """
-        summed, actions = 0.0, np.array([action], np.int32)
+        reward, actions = 0.0, np.array([action], np.int32)
         for _ in range(SKIP):
             frames, rewards, ended = self.envs.advance(actions, self.frames)
-            summed += float(rewards[0])
+            reward += float(rewards[0])
             if ended[0]:
-                of = self.envs.finished
-                return frames[0], summed, Episode(float(of.returns[0]), int(of.lengths[0]), float(of.solved[0]))
-        return frames[0], summed, None
+                last = self.envs.finished
+                episode = Episode(float(last.returns[0]), int(last.lengths[0]), float(last.solved[0]))
+                return frames[0], reward, episode
+        return frames[0], reward, None
 
     def get_state(self):
-        """Return the state of the environment, arrays and lists by name."""
-        return self.envs.get_state()
+        """Return the state of the environment, arrays by name."""
+        return pack(self.envs.get_state())
 
     def set_state(self, state):
         """Restore a state of :meth:`get_state`."""
-        self.envs.set_state(state)
+        self.envs.set_state(unpack(state))
 
     def close(self):
         """Close the environment."""
@@ -81,11 +84,16 @@ class NesPlayed:
     """Super Mario Bros. with the interface of :class:`ProcgenGame`, except that its state cannot be saved."""
 
     shape = (240, 256)
+    saved = ()
 
     def __init__(self, seed):
         from .nes import NesGame
 
         self.game = NesGame(seed, wait=30)
+        self.begin()
+
+    def begin(self):
+        """Begin an episode."""
         self.frame, self.result, self.length = self.game.reset(), 0.0, 0
 
     def observe(self):
@@ -99,17 +107,17 @@ class NesPlayed:
             the next frame u8[240, 256, 3], that of a new episode after an end; the sum of the rewards; and the
             :class:`Episode` that ended, or None.
         """
-        summed = 0.0
+        total = 0.0
         for _ in range(SKIP):
             self.frame, reward, ended = self.game.step(action % self.game.actions)
-            summed += reward
+            total += reward
             self.length += 1
             if ended:
-                episode = Episode(self.result + summed, self.length, float(self.game.progress))
-                self.frame, self.result, self.length = self.game.reset(), 0.0, 0
-                return self.frame, summed, episode
-        self.result += summed
-        return self.frame, summed, None
+                episode = Episode(self.result + total, self.length, float(self.game.progress))
+                self.begin()
+                return self.frame, total, episode
+        self.result += total
+        return self.frame, total, None
 
     def get_state(self):
         """Return an empty state: the emulator's cannot be saved."""
@@ -117,7 +125,7 @@ class NesPlayed:
 
     def set_state(self, state):
         """Begin another episode, whatever the state."""
-        self.frame, self.result, self.length = self.game.reset(), 0.0, 0
+        self.begin()
 
     def close(self):
         """Close the emulator."""
@@ -125,16 +133,16 @@ class NesPlayed:
 
 
 def check_game(game, backend="numpy"):
-    """Raise a ValueError if a game is unknown, and BackendUnavailable if a package of it is not installed."""
-    if check_choice("game", game, KNOWN) == NES:
+    """Raise ValueError if a game is unknown, and BackendUnavailable if a package of it is not installed."""
+    if choose("game", game, KNOWN) == NES:
         from .nes import check_installed as check_nes
 
         return check_nes(backend)
     return check_installed(backend)
 
 
-def make_game(spec, seed):
-    """Return the game of a :class:`.spec.Spec`; raise BackendUnavailable if it is not installed."""
-    if spec["game"] == NES:
+def make_game(config, seed):
+    """Return the game that a pipeline's configuration names; raise BackendUnavailable if it is not installed."""
+    if config["game"] == NES:
         return NesPlayed(seed)
-    return ProcgenGame(spec["game"], spec["mode"], spec["levels"], spec["start_level"], seed)
+    return ProcgenGame(config["game"], config["mode"], config["levels"], config["start_level"], seed)

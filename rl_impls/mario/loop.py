@@ -11,54 +11,63 @@ Axes: I epochs of U updates, C collectors of E environments, B experiences per b
 from __future__ import annotations
 
 import contextlib
+import math
 
 import numpy as np
 
+from .. import backends
 from ..common.op import Op
 from ..common.phases import Phases
 from .collectors import Collectors
+from .games import check_game
 from .memory import FrameReplay, PrioritisedReplay
-from .transport import TransportBroken, make_transport
+from .queues import LocalQueues, LockedQueue
+from .ring import SharedRing
+from .transport import TransportBroken
 
+TRANSPORTS = {"locked_queue": LockedQueue, "local_queues": LocalQueues, "shared_ring": SharedRing}
 PHASES = ("waiting", "pushing", "sampling", "learning", "publishing")
-ROOM = 8  # rows of a stream besides those of an epoch, so that some can be sampled
+ROOM = 8  # rows of an environment besides those of an epoch, so that some can be sampled
 SHORT = 0.02  # seconds to wait for experiences between checks of the collectors
-COUNTED = ("produced", "delivered", "dropped", "lost", "batches")
+COUNTED = ("produced", "delivered", "lost", "batches")
 BLOCKED = ("lock", "full", "empty")
 
 
-def per_stream(spec):
-    """Return the experiences of each stream in an epoch, ``U B / reuse / (C E)`` rounded up."""
-    streams = spec["collectors"] * spec["envs"]
-    return int(np.ceil(spec["updates"] * spec["batch"] / spec["reuse"] / streams))
+def streams_of(config):
+    """Return the number of environments of all collectors, C E."""
+    return config["collectors"] * config["num_envs"]
 
 
-def check_room(spec):
-    """Raise a ValueError if the queues have no room for each stream, or the replay for little more than an epoch.
+def per_stream(config):
+    """Return the experiences of each environment in an epoch, ``U B / reuse / (C E)`` rounded up."""
+    return math.ceil(config["updates"] * config["batch_size"] / config["reuse"] / streams_of(config))
+
+
+def check_room(config):
+    """Raise ValueError if the queues have no room for each environment, or the replay for little more than an epoch.
 
     An epoch's own experiences are not sampled before the next one.
     """
-    streams, each = spec["collectors"] * spec["envs"], per_stream(spec)
-    if spec["queue"] < streams:
-        raise ValueError(f"queue: got {spec['queue']}, wanted {streams} or more, one in each of {streams} streams")
-    if spec["capacity"] // streams < each + ROOM:
-        least = streams * (each + ROOM)
-        why = f"{least} or more, as an epoch has {each} in each of {streams} streams"
-        raise ValueError(f"buffer: got {spec['capacity']}, wanted {why}")
+    streams, each = streams_of(config), per_stream(config)
+    if config["queue"] < streams:
+        raise ValueError(f"queue={config['queue']} should be at least {streams}, one for each environment")
+    if config["capacity"] // streams < each + ROOM:
+        why = f"as an epoch has {each} experiences in each of {streams} environments"
+        raise ValueError(f"capacity={config['capacity']} should be at least {streams * (each + ROOM)}, {why}")
 
 
-def make_replay(spec, options):
-    """Return an empty replay with a lane per stream; its capacity is rounded down to a multiple of them."""
-    streams = spec["collectors"] * spec["envs"]
-    sizes = spec["capacity"] - spec["capacity"] % streams, streams, spec["side"]
-    if not spec["prioritised"]:
+def make_replay(config, options):
+    """Return an empty replay with a lane per environment; its capacity is rounded down to a multiple of them."""
+    streams = streams_of(config)
+    sizes = config["capacity"] - config["capacity"] % streams, streams, config["side"]
+    if not config["prioritised"]:
         return FrameReplay(*sizes)
-    constants = {name: spec[name] for name in ("alpha", "beta", "beta_increment") if name in spec}
+    constants = {name: config[name] for name in ("alpha", "beta", "beta_increment") if name in config}
     return PrioritisedReplay(*sizes, **constants, literal=options.tree == "literal")
 
 
 def pushing(replay, options):
-    """Return ``push(lane, frames, actions, rewards, ends, times)``, which stores a batch at once or item by item."""
+    """Return ``push(lane, frames, actions, rewards, terminated, times)``, which stores a batch, or item by item."""
     if options.push == "batch":
         return replay.push_batch
 
@@ -96,8 +105,26 @@ def gpu_utilisation():
 class Pipeline(Op):
     """Training loop of collectors, transport, replay and learner, which :meth:`reset` restarts from the same state.
 
+    `config` has these entries:
+
+    - ``params``, ``target``: weights of the online and the target network, see :func:`.net.shapes`;
+    - ``learning_rate``, ``gamma`` and ``max_grad_norm`` of the learner;
+    - ``game``, ``mode``, ``levels`` and ``start_level``, see :func:`.games.make_game`;
+    - ``side``: height and width of a frame in pixels, S;
+    - ``collectors``: number of collector processes, C; ``num_envs``: environments per collector, E;
+    - ``capacity``: capacity of the replay in experiences; ``prioritised``: whether to sample by priority, with
+      ``alpha``, ``beta`` and optionally ``beta_increment``;
+    - ``updates`` per epoch, U, of ``batch_size`` experiences, B, each of which is sampled ``reuse`` times on average;
+    - ``publish_every``: epochs between publications of the weights; ``target_frequency``: updates between copies of the
+      weights to the target network;
+    - ``epsilon``: initial and final fraction of random actions, between which it decreases linearly over ``explore``
+      experiences;
+    - ``queue``: experiences that may wait between collectors and learner; ``chunk``: largest number that local queues
+      deliver at a time;
+    - ``seed``: seed of all random numbers.
+
     Args:
-        spec: configuration, see :class:`.spec.Spec`.
+        config: configuration by name.
         options: optimisations of all parts.
         backend: backend of the learner; collectors act with torch on the CPU.
 
@@ -105,21 +132,26 @@ class Pipeline(Op):
         replaced: number of collectors that died since construction.
 
     Raises:
+        BackendUnavailable: the game is not installed, or torch, or the backend cannot run.
         WorkersEnded: here and later: a collector failed, did not answer in time, or died and could not be replaced.
         TransportBroken: a collector died and its loss broke the transport, during construction, in :meth:`reset`, or
             again while an epoch's chunk is replayed; the pipeline can only be closed.
     """
 
-    def __init__(self, spec, options, backend):
-        self.spec, self.options, self.backend, self.clock, self.replaced = spec, options, backend, Phases(*PHASES), 0
-        self.each = per_stream(spec)
-        check_room(spec)
-        self.replay = make_replay(spec, options)
+    def __init__(self, config, options, backend):
+        check_room(config)
+        check_game(config["game"], backend.name)
+        for each in (backend, backends.get("torch")):
+            each.require()
+        self.config, self.options, self.backend = config, options, backend
+        self.clock, self.replaced = Phases(*PHASES), 0
+        self.each = per_stream(config)
+        self.replay = make_replay(config, options)
         self.push, self.gather = pushing(self.replay, options), gathering(self.replay, options)
-        self.train = self.make_learner()
-        self.crew, self.transport, self.lags, self.episodes = None, None, [], []
+        self.learner = self.make_learner()
+        self.collectors, self.transport, self.lags, self.episodes = None, None, [], []
         self.earlier = dict.fromkeys((*COUNTED, *BLOCKED), 0)  # counters of broken transports
-        self.begin(spec["params"])
+        self.begin(config["params"], 0)
         try:
             self.start = self.players()
             self.reset()
@@ -129,41 +161,48 @@ class Pipeline(Op):
 
     def make_learner(self):
         """Build the op ``train_step`` on the learner's backend."""
-        backend, spec, batch, side = self.backend, self.spec, self.spec["batch"], self.spec["side"]
-        states, column = np.zeros((batch, 4, side, side), np.uint8), np.zeros(batch, np.float32)
-        example = tuple(map(backend.to_device, (states, column.astype(np.int32), column, states, column, column)))
-        return backend.build("mario", "train_step", spec, example, self.options, backend.new_compiler())
+        backend, config, batch_size, side = self.backend, self.config, self.config["batch_size"], self.config["side"]
+        obs, column = np.zeros((batch_size, 4, side, side), np.uint8), np.zeros(batch_size, np.float32)
+        example = tuple(map(backend.to_device, (obs, column.astype(np.int32), column, obs, column, column)))
+        return backend.build("mario", "train_step", config, example, self.options)
 
-    def begin(self, params, version=0):
+    def begin(self, params, version):
         """Start the transport, and the collectors with the given version of the weights."""
-        spec = self.spec
-        streams, shape = spec["collectors"] * spec["envs"], (spec["side"], spec["side"])
-        sizes = {"capacity": spec["queue"], "batch": spec["chunk"]}
-        self.transport = make_transport(self.options.transport, streams, shape, **sizes)
+        config, side = self.config, self.config["side"]
+        sizes = {"capacity": config["queue"], "batch_size": config["chunk"]}
+        self.transport = TRANSPORTS[self.options.transport](streams_of(config), (side, side), **sizes)
         self.until = 0
         try:
-            self.crew = Collectors({**spec, "params": params}, self.transport, self.options, version)
+            self.collectors = Collectors(config, self.transport, self.options, params, version)
         except BaseException:
             self.close()
             raise
 
+    def restart(self):
+        """Replace the broken transport and all collectors, which begin other episodes with the newest weights."""
+        version, params = self.collectors.newest
+        self.replaced += self.collectors.actors
+        self.close()
+        self.earlier = self.totals()
+        self.begin(params, version)
+
     def close(self):
         """End the collectors, then close the transport."""
-        if self.crew is not None:
-            self.crew.close()
+        if self.collectors is not None:
+            self.collectors.close()
         self.transport.close()
 
     def players(self):
         """Return the states of the collectors."""
-        self.crew.tell([("get_state",)] * self.crew.actors)
-        return self.crew.answers()
+        self.collectors.tell([("get_state",)] * self.collectors.actors)
+        return self.collectors.answers()
 
     def reset(self):
         """Restore the initial weights and games, and fill the replay with the first chunk."""
-        self.train.reset()
-        self.crew.publish(0, self.spec["params"])
-        self.crew.tell([("set_state", state) for state in self.start])
-        self.crew.answers()
+        self.learner.reset()
+        self.collectors.publish(0, self.config["params"])
+        self.collectors.tell([("set_state", state) for state in self.start])
+        self.collectors.answers()
         self.replay.clear()
         self.updates = 0
         self.collect(-1)
@@ -172,14 +211,14 @@ class Pipeline(Op):
         self.before = self.totals()
 
     def totals(self):
-        """Return the transport's counters, summed over streams and over earlier transports, by name."""
+        """Return the transport's counters, summed over environments and over earlier transports, by name."""
         counters = self.transport.counters()
         return {name: before + float(np.sum(counters[name])) for name, before in self.earlier.items()}
 
     @property
     def params(self):
         """Online weights as NumPy arrays by name."""
-        return self.train.params
+        return self.learner.params
 
     def phases(self):
         """Return the seconds spent in each phase since the last reset."""
@@ -188,73 +227,62 @@ class Pipeline(Op):
     def stats(self):
         """Return statistics by name, counted since the last reset.
 
-        ``delivered`` and ``dropped`` experiences; those ``lost`` with a dead collector or a broken transport;
-        ``batches`` delivered; seconds that collectors and learner were ``blocked_lock``, ``blocked_full`` and
-        ``blocked_empty``; experiences ``waiting`` now; ``policy_lag``, the mean in updates, and ``most_policy_lag``;
-        ``replaced_collectors`` since construction; ``gpu_utilisation``, if torch learns on a GPU and nvidia-ml-py is
-        installed.
+        ``delivered`` experiences; those ``lost`` with a dead collector or a broken transport; ``batches`` delivered;
+        seconds that collectors and learner were ``blocked_lock``, ``blocked_full`` and ``blocked_empty``; experiences
+        ``waiting`` now; ``policy_lag``, the mean in updates, and ``most_policy_lag``; ``replaced_collectors`` since
+        construction; ``gpu_utilisation``, if torch learns on a GPU and nvidia-ml-py is installed.
         """
         now = self.totals()
-        counted = {name: now[name] - self.before[name] for name in ("delivered", "dropped", "lost", "batches")}
-        counted |= {f"blocked_{name}": now[name] - self.before[name] for name in BLOCKED}
-        counted["waiting"] = float(np.sum(self.transport.counters()["waiting"]))
+        found = {name: now[name] - self.before[name] for name in ("delivered", "lost", "batches")}
+        found |= {f"blocked_{name}": now[name] - self.before[name] for name in BLOCKED}
+        found["waiting"] = float(np.sum(self.transport.counters()["waiting"]))
         lags = self.lags or [0]
-        lag = {"policy_lag": float(np.mean(lags)), "most_policy_lag": float(np.max(lags))}
+        found |= {"policy_lag": float(np.mean(lags)), "most_policy_lag": float(np.max(lags))}
+        found["replaced_collectors"] = float(self.replaced)
         busy = gpu_utilisation() if self.on_gpu else None
-        gpu = {} if busy is None else {"gpu_utilisation": busy}
-        return counted | lag | {"replaced_collectors": float(self.replaced)} | gpu
+        return found if busy is None else {**found, "gpu_utilisation": busy}
 
     @property
     def on_gpu(self):
         """Whether torch learns on a GPU."""
         return (self.backend.library, self.backend.device) == ("torch", "cuda")
 
-    def gpu_words(self):
-        """Return GPU memory and utilisation as text for the progress line; empty without a GPU."""
-        if not self.on_gpu:
-            return ""
-        import torch
-
-        busy = gpu_utilisation()
-        share = "its load not known without nvidia-ml-py" if busy is None else f"{100 * busy:.0f} % busy"
-        return f", GPU memory {torch.cuda.max_memory_allocated() / 1e6:,.0f} MB, {share}"
-
     def epsilon(self, number):
         """Return the fraction of random actions in a chunk; number -1 is the first."""
-        first, last = self.spec["epsilon"]
-        played = (number + 1) * self.each * self.spec["collectors"] * self.spec["envs"]
-        return first + (last - first) * min(1.0, played / self.spec["explore"])
+        first, last = self.config["epsilon"]
+        played = (number + 1) * self.each * streams_of(self.config)
+        return first + (last - first) * min(1.0, played / self.config["explore"])
 
     def ask(self, number):
-        """Ask the collectors to play a chunk, and freeze what can be sampled."""
+        """Ask the collectors to play a chunk."""
         self.until += self.each
-        self.replay.hold(self.each)
-        self.crew.tell([("play", number + 1, self.until, self.epsilon(number))] * self.crew.actors)
+        self.collectors.tell([("play", number + 1, self.until, self.epsilon(number))] * self.collectors.actors)
 
     def drain(self, seconds=0.0):
         """Store what has arrived, waiting up to ``seconds`` for the first experience; return how many."""
-        taken = self.transport.take(self.push, seconds=seconds)
+        taken = self.transport.take(self.push, seconds)
         self.clock("pushing")
         return taken
 
     def take(self):
         """Wait until the chunk asked for is stored; record its policy lags and the episodes that ended."""
-        found, deaths = {}, self.crew.replaced
-        self.crew.heard()
-        while len(found) < self.crew.actors:
+        found, deaths = {}, self.collectors.replaced
+        self.collectors.heard()
+        while len(found) < self.collectors.actors:
             if self.drain():
-                self.crew.heard()
-            self.crew.receive(found, SHORT)
-            self.crew.replace_dead(found)
+                self.collectors.heard()
+            self.collectors.receive(found, SHORT)
+            self.collectors.replace_dead(found)
             self.clock("waiting")
         while np.any(waiting := self.transport.counters()["waiting"]):
             if self.drain(SHORT):
-                self.crew.heard()
+                self.collectors.heard()
             else:
-                self.crew.waited(SHORT, [stream // self.spec["envs"] for stream in np.flatnonzero(waiting)])
-            self.crew.replace_dead(found)
-        self.replaced += self.crew.replaced - deaths
-        for index in range(self.crew.actors):
+                silent = [stream // self.config["num_envs"] for stream in np.flatnonzero(waiting)]
+                self.collectors.waited(SHORT, silent)
+            self.collectors.replace_dead(found)
+        self.replaced += self.collectors.replaced - deaths
+        for index in range(self.collectors.actors):
             version, episodes = found[index]
             self.lags.append(self.updates - version)
             self.episodes.extend(episodes)
@@ -265,26 +293,18 @@ class Pipeline(Op):
         self.ask(number)
         self.take()
 
-    def rebuild(self, number):
-        """Restart collectors and transport after the transport broke, and play the chunk again."""
-        version, params = self.crew.newest
-        self.replaced += self.crew.actors
-        self.close()
-        self.earlier = self.totals()
-        self.begin(params, version)
-        self.collect(number)
-
     def draw(self, number, update):
         """Sample a batch for one update of an epoch; both numbers are part of the seed.
 
         Returns:
             the arguments of ``train_step`` as NumPy arrays, and the sampled rows i64[B].
         """
-        rng, batch = np.random.default_rng([self.spec["seed"], 2**32 + number, update]), self.spec["batch"]
-        if self.spec["prioritised"]:
-            rows, weights = self.replay.draw(rng.random(batch))
+        rng = np.random.default_rng([self.config["seed"], 2**32 + number, update])
+        batch_size = self.config["batch_size"]
+        if self.config["prioritised"]:
+            rows, weights = self.replay.draw(rng.random(batch_size))
         else:
-            rows, weights = self.replay.draw(rng, batch), np.ones(batch, np.float32)
+            rows, weights = self.replay.draw(rng, batch_size), np.ones(batch_size, np.float32)
         return (*self.gather(rows), weights), rows
 
     def epoch(self, number):
@@ -293,17 +313,18 @@ class Pipeline(Op):
         Returns:
             U losses, and U means of the absolute TD errors of a batch.
         """
-        spec, losses, errors = self.spec, [], []
+        config, losses, errors = self.config, [], []
+        self.replay.hold(self.each)
         self.ask(number)
-        for update in range(spec["updates"]):
+        for update in range(config["updates"]):
             batch, rows = self.draw(number, update)
             self.clock("sampling")
-            loss, error = map(self.backend.to_host, self.train(*self.train.batch(*batch)))
+            loss, error = map(self.backend.to_host, self.learner(*self.learner.batch(*batch)))
             self.updates += 1
-            if self.updates % spec["target_every"] == 0:
-                self.train.sync_target()
+            if self.updates % config["target_frequency"] == 0:
+                self.learner.sync_target()
             self.clock("learning")
-            if spec["prioritised"]:
+            if config["prioritised"]:
                 self.replay.update(rows, error)
                 self.clock("sampling")
             losses.append(loss)
@@ -313,9 +334,13 @@ class Pipeline(Op):
         try:
             self.take()
         except TransportBroken:
-            self.rebuild(number)
-        if (number + 1) % spec["publish_every"] == 0:
-            self.crew.publish(self.updates, self.train.params)
+            self.restart()
+            self.collect(number)
+        if (number + 1) % config["publish_every"] == 0:
+            try:
+                self.collectors.publish(self.updates, self.learner.params)
+            except TransportBroken:
+                self.restart()  # with these weights
             self.clock("publishing")
         if self.options.gpu_cache == "cleared":
             import torch
@@ -330,17 +355,25 @@ class Pipeline(Op):
         return tuple(np.array(each, np.float32) for each in zip(*results))
 
     def state(self):
-        """Return everything that the next epoch depends on, except its number."""
-        return {
-            "train": self.train.state(), "replay": self.replay.arrays(), "players": self.players(),
-            "published": tuple(self.crew.newest), "updates": self.updates,
-        }  # fmt: skip
+        """Return everything that the next epoch depends on, except its number, as arrays by name."""
+        try:
+            players = self.players()
+        except TransportBroken:  # a collector has died
+            self.restart()
+            players = self.players()
+        version, published = self.collectors.newest
+        found = {"updates": np.array(self.updates), "version": np.array(version)}
+        found |= {f"published.{name}": value for name, value in published.items()}
+        for arrays in (self.learner.state(), self.replay.arrays(), *players):
+            found |= arrays
+        return found
 
-    def load_state(self, state):
+    def load_state(self, arrays):
         """Continue from what :meth:`state` returned."""
-        self.train.load_state(state["train"])
-        self.replay.restore(state["replay"])
-        self.crew.publish(*state["published"])
-        self.crew.tell([("set_state", of_one) for of_one in state["players"]])
-        self.crew.answers()
-        self.updates = state["updates"]
+        self.learner.load_state(arrays)
+        self.replay.restore(arrays)
+        published = {name: arrays[f"published.{name}"] for name in self.config["params"]}
+        self.collectors.publish(int(arrays["version"]), published)
+        self.collectors.tell([("set_state", {name: arrays[name] for name in state}) for state in self.start])
+        self.collectors.answers()
+        self.updates = int(arrays["updates"])

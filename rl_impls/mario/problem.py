@@ -1,6 +1,6 @@
 """Problems of mario: seeded inputs and costs of each op.
 
-B experiences, C collectors, S pixels along a side of a frame. A state is four frames, u8[4, S, S].
+B experiences, C collectors, S pixels along a side of a frame. An observation is four frames, u8[4, S, S].
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EPISODE = 100  # steps
 SENT = 2_000  # experiences of a call of transport
 EPSILON = 0.1  # share of random actions in the pipeline
 KERNELS, STRIDES = (8, 4, 3), (4, 2, 1)  # of the convolutions
-LEARNING = {"learning_rate": 1e-4, "gamma": 0.99, "gradient_norm": 10.0}
+LEARNING = {"learning_rate": 1e-4, "gamma": 0.99, "max_grad_norm": 10.0}
 PRIORITIES = {"alpha": 0.6, "beta": 0.4}
 
 
@@ -64,9 +64,9 @@ def config(rng: np.random.Generator, side: int, norm: str = "none") -> dict[str,
     return {"side": side, "params": net(rng, side, norm), "target": net(rng, side, norm), **LEARNING}
 
 
-def full_replay(rng: np.random.Generator, buffer: int, side: int) -> dict[str, Any]:
+def full_replay(rng: np.random.Generator, capacity: int, side: int) -> dict[str, Any]:
     """Return the configuration of a replay buffer that is full."""
-    return {"side": side, "capacity": buffer, "stored": buffer, "seed": int(rng.integers(2**31))}
+    return {"side": side, "capacity": capacity, "stored": capacity, "seed": int(rng.integers(2**31))}
 
 
 def pictures(rng: np.random.Generator, *shape: int) -> Any:
@@ -120,7 +120,7 @@ def push_bytes(batch_size: int, side: int) -> float:
 
 
 def sample_bytes(batch_size: int, side: int) -> float:
-    """Return the bytes of the frames gathered; the two states of an experience share five of them."""
+    """Return the bytes of the frames gathered; both observations of an experience share five of them."""
     return batch_size * 2.0 * (STACK + 1) * side * side
 
 
@@ -131,7 +131,7 @@ def publish_bytes(collectors: int, side: int) -> float:
 
 
 def train_flops(batch_size: int, side: int) -> float:
-    """Return the FLOPs of the online net forward and back to its weights and inputs, and of both nets on next states.
+    """Return the FLOPs of the online net forward and back, and of both nets forward on the next observations.
 
     No gradient flows to the inputs of the first layer.
     """
@@ -189,31 +189,31 @@ def push(seed: int, batch_size: int, side: int) -> Problem:
     )  # fmt: skip
 
 
-def sample(seed: int, batch_size: int, buffer: int, side: int) -> Problem:
+def sample(seed: int, batch_size: int, capacity: int, side: int) -> Problem:
     """A full replay, and a seed for sampling from it uniformly."""
     rng = np.random.default_rng(seed)
-    found = {**full_replay(rng, buffer, side), "batch": batch_size}
+    found = {**full_replay(rng, capacity, side), "batch_size": batch_size}
     return problem(
         "sample", found, np.int64(rng.integers(2**31)), unit="experiences", items=batch_size,
         bytes=sample_bytes(batch_size, side),
     )  # fmt: skip
 
 
-def per_sample(seed: int, batch_size: int, buffer: int, side: int) -> Problem:
+def per_sample(seed: int, batch_size: int, capacity: int, side: int) -> Problem:
     """A full prioritised replay, and uniform numbers for sampling from it."""
     rng = np.random.default_rng(seed)
-    found = {**full_replay(rng, buffer, side), **PRIORITIES}
+    found = {**full_replay(rng, capacity, side), **PRIORITIES}
     return problem(
         "per_sample", found, rng.random(batch_size, np.float32), unit="experiences", items=batch_size,
         bytes=sample_bytes(batch_size, side),
     )  # fmt: skip
 
 
-def per_update(seed: int, batch_size: int, buffer: int, side: int) -> Problem:
+def per_update(seed: int, batch_size: int, capacity: int, side: int) -> Problem:
     """A full prioritised replay, and new TD errors for some of its rows."""
     rng = np.random.default_rng(seed)
-    found = {**full_replay(rng, buffer, side), **PRIORITIES}
-    rows = rng.integers(buffer - 1, size=batch_size)
+    found = {**full_replay(rng, capacity, side), **PRIORITIES}
+    rows = rng.integers(capacity - 1, size=batch_size)
     return problem("per_update", found, rows, normals(rng, batch_size), unit="experiences", items=batch_size)
 
 
@@ -229,15 +229,15 @@ def train_step(seed: int, batch_size: int, side: int, norm: str = "none", accumu
 
 
 def forward(seed: int, batch_size: int) -> Problem:
-    """States on the device, for a forward pass."""
+    """Observations on the device, for a forward pass."""
     rng = np.random.default_rng(seed)
-    found = {"params": net(rng, 84), "states": pictures(rng, batch_size, STACK, 84, 84)}
+    found = {"params": net(rng, 84), "obs": pictures(rng, batch_size, STACK, 84, 84)}
     flops = 2.0 * batch_size * sum(multiplications(84).values())
     return problem("forward", found, unit="states", items=batch_size, flops=flops, reference="torch", tolerance=1e-4)
 
 
 def backward(seed: int, batch_size: int) -> Problem:
-    """States on the device, for gradients of the weights and of the inputs of all layers but the first."""
+    """Observations on the device, for gradients of the weights and of the inputs of all layers but the first."""
     ahead = forward(seed, batch_size)
     layers = multiplications(84)
     flops = 2.0 * batch_size * (2 * sum(layers.values()) - layers["conv0"])
@@ -277,10 +277,10 @@ def pipeline(
     rng = np.random.default_rng(seed)
     params = net(rng, side)
     found = {
-        "side": side, "params": params, "target": params, "collectors": collectors, "envs": num_envs,
+        "side": side, "params": params, "target": params, "collectors": collectors, "num_envs": num_envs,
         "game": "coinrun", "mode": "easy", "levels": 200, "start_level": 0, "capacity": 10_000,
-        "seed": int(rng.integers(2**31)), "updates": updates, "batch": batch_size, "reuse": 1.0,
-        "publish_every": publish, "target_every": 100, "epsilon": (EPSILON, EPSILON), "explore": 1,
+        "seed": int(rng.integers(2**31)), "updates": updates, "batch_size": batch_size, "reuse": 1.0,
+        "publish_every": publish, "target_frequency": 100, "epsilon": (EPSILON, EPSILON), "explore": 1,
         "prioritised": bool(prioritised), "queue": 10_000, "chunk": 1_000, **PRIORITIES, **LEARNING,
     }  # fmt: skip
     return problem(

@@ -16,13 +16,10 @@ class Sending:
         self.frames = np.random.default_rng(index).integers(256, size=(DISTINCT, *shape), dtype=np.uint8)
 
     def send(self, count, number):
-        """Send ``count`` experiences; return the sum of the first bytes of their frames.
-
-        ``number``, that of the call, determines which experiences are sent.
-        """
-        put, frames, summed = self.sender.put, list(self.frames), 0
+        """Send ``count`` experiences, starting with ``number``; return the sum of the first bytes of their frames."""
+        put, frames, total = self.sender.put, list(self.frames), 0
         firsts = self.frames.reshape(DISTINCT, -1)[:, 0].tolist()
         for i in range(number, number + count):
             put(frames[i % DISTINCT], i % 15, 1.0, i % EPISODE == EPISODE - 1, i % EPISODE)
-            summed += firsts[i % DISTINCT]
-        return summed
+            total += firsts[i % DISTINCT]
+        return total

@@ -1,20 +1,17 @@
 """Ops that are the same on every backend: replay, transport, publication of weights, and the whole pipeline.
 
-Builders are those of :mod:`._numpy`, with ``backend`` instead of ``target``; only ``pipeline`` uses it.
+Builders are those of :mod:`._numpy`, with ``backend`` instead of ``compiler``; only ``pipeline`` uses it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from .. import backends
 from ..common.op import Op
 from ..common.workers import Workers, cause_of_death, hung_up
-from .games import check_game
-from .loop import Pipeline, gathering, pushing
+from .loop import TRANSPORTS, Pipeline, gathering, pushing
 from .memory import FrameReplay, PrioritisedReplay
 from .senders import Sending
-from .transport import make_transport
 from .weights import SharedWeights
 
 EPISODE = 100  # steps per episode of the random data
@@ -25,7 +22,7 @@ def steps(rng, count, side, first=0):
     """Return random steps of episodes of 100 steps, as a replay stores them; ``first`` is the time of the first one.
 
     Returns:
-        frames u8[count, S, S], actions i32[count], rewards f32[count], ends bool[count], times i32[count].
+        frames u8[count, S, S], actions i32[count], rewards f32[count], terminated bool[count], times i32[count].
     """
     frames = np.frombuffer(rng.bytes(count * side * side), np.uint8).reshape(count, side, side)
     times = (first + np.arange(count, dtype=np.int32)) % EPISODE
@@ -33,16 +30,16 @@ def steps(rng, count, side, first=0):
     return frames, actions, rewards, times == EPISODE - 1, times
 
 
-def stored(spec):
+def stored(config):
     """Yield random steps to fill a replay with, 50 whole episodes at once."""
-    rng, at_once = np.random.default_rng(spec["seed"]), 50 * EPISODE
-    for begun in range(0, spec["stored"], at_once):
-        yield steps(rng, min(at_once, spec["stored"] - begun), spec["side"])
+    rng, at_once = np.random.default_rng(config["seed"]), 50 * EPISODE
+    for begun in range(0, config["stored"], at_once):
+        yield steps(rng, min(at_once, config["stored"] - begun), config["side"])
 
 
-def fill(replay, spec):
+def fill(replay, config):
     """Fill an empty replay of one lane with random steps; return it."""
-    for columns in stored(spec):
+    for columns in stored(config):
         replay.push_batch(0, *columns)
     return replay
 
@@ -50,63 +47,63 @@ def fill(replay, spec):
 class Push(Op):
     """The op ``push``; :meth:`reset` empties its replay."""
 
-    def __init__(self, spec, options):
-        self.replay = FrameReplay(spec["capacity"], 1, spec["side"])
+    def __init__(self, config, options):
+        self.replay = FrameReplay(config["capacity"], 1, config["side"])
         self.push = pushing(self.replay, options)
 
     def reset(self):
         """Empty the replay."""
         self.replay.clear()
 
-    def __call__(self, frames, actions, rewards, ends, times):
+    def __call__(self, *columns):
         """Store B experiences; return frames, rewards and validity of the last four rows."""
-        self.push(0, frames, actions, np.asarray(rewards, np.float32), ends, times)
+        self.push(0, *columns)
         rows = np.arange(self.replay.rings[0].pushed - 4, self.replay.rings[0].pushed) % self.replay.capacity
-        stored = self.replay.fields
-        return stored["frames"][rows], stored["rewards"][rows], self.replay.valid[rows]
+        fields = self.replay.fields
+        return fields["frames"][rows], fields["rewards"][rows], self.replay.valid[rows]
 
 
-def store(spec, example, *, options, backend):
+def store(config, example, *, options, backend):
     """Concatenate many copies of frames, as bytes or as float32.  u8[100, S, S] -> [10000, S, S]"""
     dtype = {"float": np.float32, "uint8": np.uint8}[options.images]
-    return lambda frames: np.concatenate([frames.astype(dtype)] * spec["copies"])
+    return lambda frames: np.concatenate([frames.astype(dtype)] * config["copies"])
 
 
-def push(spec, example, *, options, backend):
-    """Store B experiences of one collector in order.  -> u8[4, S, S], f32[4], bool[4] of the last four rows
+def push(config, example, *, options, backend):
+    """Store B experiences of one environment in order.  -> u8[4, S, S], f32[4], bool[4] of the last four rows
 
-    frames u8[B, S, S], actions i32[B], rewards f32[B], ends bool[B], times i32[B]
+    frames u8[B, S, S], actions i32[B], rewards f32[B], terminated bool[B], times i32[B]
     """
-    return Push(spec, options)
+    return Push(config, options)
 
 
-def sample(spec, example, *, options, backend):
+def sample(config, example, *, options, backend):
     """Sample B experiences uniformly with a seed.
 
-    seed i64 -> states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B]
+    seed i64 -> obs u8[B, 4, S, S], actions i32[B], rewards f32[B], next_obs u8[B, 4, S, S], terminated f32[B]
     """
-    replay, batch = fill(FrameReplay(spec["capacity"], 1, spec["side"]), spec), spec["batch"]
+    replay = fill(FrameReplay(config["capacity"], 1, config["side"]), config)
     gather = gathering(replay, options)
-    return lambda seed: tuple(gather(replay.draw(np.random.default_rng(int(seed)), batch)))
+    return lambda seed: tuple(gather(replay.draw(np.random.default_rng(int(seed)), config["batch_size"])))
 
 
-def prioritised(spec, options):
+def prioritised(config, options):
     """Return a full prioritised replay with random priorities."""
-    constants = {"alpha": spec["alpha"], "beta": spec["beta"], "beta_increment": 0.0}
-    replay = PrioritisedReplay(spec["capacity"], 1, spec["side"], literal=options.tree == "literal", **constants)
-    fill(replay, spec)
-    rows = np.arange(spec["stored"])
-    replay.update(rows, np.random.default_rng(spec["seed"]).standard_normal(len(rows)))
+    constants = {"alpha": config["alpha"], "beta": config["beta"], "beta_increment": 0.0}
+    replay = PrioritisedReplay(config["capacity"], 1, config["side"], literal=options.tree == "literal", **constants)
+    fill(replay, config)
+    rows = np.arange(config["stored"])
+    replay.update(rows, np.random.default_rng(config["seed"]).standard_normal(len(rows)))
     return replay
 
 
-def per_sample(spec, example, *, options, backend):
+def per_sample(config, example, *, options, backend):
     """Sample B experiences by priority (Schaul et al. 2016); also return their rows and weights.
 
-    uniforms f32[B] -> states u8[B, 4, S, S], actions i32[B], rewards f32[B], next_states u8[B, 4, S, S], ends f32[B],
+    uniforms f32[B] -> obs u8[B, 4, S, S], actions i32[B], rewards f32[B], next_obs u8[B, 4, S, S], terminated f32[B],
     rows i64[B], weights f32[B]
     """
-    replay = prioritised(spec, options)
+    replay = prioritised(config, options)
     gather = gathering(replay, options)
 
     def call(uniforms):
@@ -119,9 +116,9 @@ def per_sample(spec, example, *, options, backend):
 class PerUpdate(Op):
     """The op ``per_update`` on a full prioritised replay."""
 
-    def __init__(self, spec, options):
-        self.replay = prioritised(spec, options)
-        self.start, self.greatest = self.replay.tree.get(np.arange(spec["stored"])), self.replay.greatest
+    def __init__(self, config, options):
+        self.replay = prioritised(config, options)
+        self.start, self.greatest = self.replay.tree.get(np.arange(config["stored"])), self.replay.greatest
 
     def reset(self):
         """Restore the initial priorities."""
@@ -135,12 +132,12 @@ class PerUpdate(Op):
         return np.append(tree.get(rows), tree.total).astype(np.float32)
 
 
-def per_update(spec, example, *, options, backend):
+def per_update(config, example, *, options, backend):
     """Set the priorities of B rows from their TD errors.  -> f32[B + 1], these and the sum of all
 
     rows i64[B], errors f32[B]
     """
-    return PerUpdate(spec, options)
+    return PerUpdate(config, options)
 
 
 class Handover(Op):
@@ -150,19 +147,21 @@ class Handover(Op):
         ValueError: the collectors do not divide ``items``.
     """
 
-    def __init__(self, spec, options):
-        count, shape = spec["collectors"], tuple(spec["shape"])
-        if spec["items"] % count:
-            raise ValueError(f"items: got {spec['items']}, wanted a multiple of {count} collectors")
-        self.each, self.counts = spec["items"] // count, np.zeros(count, np.int64)
+    def __init__(self, config, options):
+        count, shape = config["collectors"], tuple(config["shape"])
+        if config["items"] % count:
+            raise ValueError(f"items={config['items']} should be a multiple of {count} collectors")
+        self.each, self.counts = config["items"] // count, np.zeros(count, np.int64)
         *planes, side, _ = shape
         sizes = (side, 1, *planes) if planes else (side,)
-        self.replay = FrameReplay(spec["items"], count, *sizes)
+        self.replay = FrameReplay(config["items"], count, *sizes)
         self.push = pushing(self.replay, options)
-        self.transport = make_transport(options.transport, count, shape, capacity=spec["queue"], batch=spec["chunk"])
-        senders = [self.transport.sender(index) for index in range(count)]
+        sizes = {"capacity": config["queue"], "batch_size": config["chunk"]}
+        self.transport = transport = TRANSPORTS[options.transport](count, shape, **sizes)
         try:
-            self.crew = Workers(count, Sending, lambda index, life: (senders[index], shape, index), threads=1)
+            self.workers = Workers(
+                count, Sending, lambda index, life: (transport.sender(index), shape, index), threads=1
+            )
         except BaseException:
             self.transport.close()
             raise
@@ -174,14 +173,13 @@ class Handover(Op):
 
     def close(self):
         """End the sending processes, and close the transport."""
-        self.crew.close()
+        self.workers.close()
         self.transport.close()
 
     def stats(self):
-        """Return the seconds for which senders and reader were blocked since the start, and the number dropped."""
+        """Return the seconds for which senders and reader were blocked since the start."""
         counters = self.transport.counters()
-        blocked = {f"blocked_{name}": float(np.sum(counters[name])) for name in ("lock", "full", "empty")}
-        return blocked | {"dropped": float(np.sum(counters["dropped"]))}
+        return {f"blocked_{name}": float(np.sum(counters[name])) for name in ("lock", "full", "empty")}
 
     def __call__(self, number):
         """Let each process send its share, and wait until everything is stored.
@@ -191,27 +189,27 @@ class Handover(Op):
             over the frames sent.
         """
         self.counts[:] = 0
-        self.crew.tell([("send", self.each, int(number))] * self.crew.actors)
-        total = self.each * self.crew.actors
+        self.workers.tell([("send", self.each, int(number))] * self.workers.actors)
+        total = self.each * self.workers.actors
         while self.counts.sum() < total:
-            if self.transport.take(self.store, seconds=SHORT):
-                self.crew.heard()
+            if self.transport.take(self.store, SHORT):
+                self.workers.heard()
             else:
                 self.check_alive()
-                self.crew.waited(SHORT, np.flatnonzero(self.counts < self.each).tolist())
-        firsts = self.replay.fields["frames"][:total].reshape(self.crew.actors, self.each, -1)[..., 0]
-        return np.stack([self.counts, firsts.sum(1, dtype=np.int64), self.crew.answers()], axis=1).astype(np.int64)
+                self.workers.waited(SHORT, np.flatnonzero(self.counts < self.each).tolist())
+        firsts = self.replay.fields["frames"][:total].reshape(self.workers.actors, self.each, -1)[..., 0]
+        return np.stack([self.counts, firsts.sum(1, dtype=np.int64), self.workers.answers()], axis=1).astype(np.int64)
 
     def check_alive(self):
         """Raise :class:`~rl_impls.common.workers.WorkersEnded` if a sending process has died."""
-        for index, (pipe, process) in enumerate(self.crew.members):
+        for index, (pipe, process) in enumerate(self.workers.members):
             if hung_up(pipe):
-                self.crew.fail(index, cause_of_death(process))
+                self.workers.fail(index, cause_of_death(process))
 
 
-def transport(spec, example, *, options, backend):
+def transport(config, example, *, options, backend):
     """Send experiences from C processes to a replay.  number i64 -> i64[C, 3], see :class:`Handover`"""
-    return Handover(spec, options)
+    return Handover(config, options)
 
 
 class Reader:
@@ -229,7 +227,7 @@ class Reader:
         self.version, self.params = version, params
         return np.array([array.flat[version % array.size] for array in params.values()])
 
-    def look(self):
+    def read(self):
         """Read the shared weights, and :meth:`load` them."""
         return self.load(*self.weights.read())
 
@@ -237,12 +235,11 @@ class Reader:
 class Publish(Op):
     """The op ``publish``: the learner's weights go to C processes."""
 
-    def __init__(self, spec, options):
+    def __init__(self, config, options):
         self.params = {}  # it trains nothing
-        self.weights = dict(spec["params"])
-        self.shared = SharedWeights(self.weights) if options.publication == "shared" else None
-        args = (self.shared,)
-        self.readers = Workers(spec["collectors"], Reader, lambda index, life: args, threads=1)
+        self.weights = dict(config["params"])
+        self.shared = shared = SharedWeights(self.weights) if options.publication == "shared" else None
+        self.readers = Workers(config["collectors"], Reader, lambda index, life: (shared,), threads=1)
 
     def close(self):
         """End the reading processes."""
@@ -254,24 +251,19 @@ class Publish(Op):
         message = ("load", version, self.weights)
         if self.shared is not None:
             self.shared.publish(version, self.weights)
-            message = ("look",)
+            message = ("read",)
         self.readers.tell([message] * self.readers.actors)
         return np.stack(self.readers.answers())
 
 
-def publish(spec, example, *, options, backend):
+def publish(config, example, *, options, backend):
     """Publish the net's weights to C processes.  number i64, the version -> f32[C, arrays], one number of each"""
-    return Publish(spec, options)
+    return Publish(config, options)
 
 
-def pipeline(spec, example, *, options, backend):
+def pipeline(config, example, *, options, backend):
     """Collect and learn, see :class:`.loop.Pipeline`.  -> losses f32[I, U], mean absolute TD errors f32[I, U]
 
     numbers i64[I] of the epochs
-
-    Raises:
-        BackendUnavailable: the game is not installed, or torch, with which collectors act.
     """
-    check_game(spec["game"], backend.name)
-    backends.get("torch").require()
-    return Pipeline(spec, options, backend)
+    return Pipeline(config, options, backend)
