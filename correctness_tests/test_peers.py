@@ -15,8 +15,8 @@ from perf_tests.peers.test_mario_replay import FOR_CPPRB, cpprb_buffer, sb3_buff
 from perf_tests.peers.test_snake_sb3 import EVERY, STEPS, make_dqn
 from perf_tests.recorded import Recorder
 from rl_impls.common.procgen_env import PACKAGES
-from rl_impls.mario.shared_ops import fill
 from rl_impls.mario.memory import FrameReplay, PrioritisedReplay
+from rl_impls.mario.shared_ops import fill
 from rl_impls.snake import problem as snake
 
 from .commands import python
