@@ -13,7 +13,8 @@ from .reference import largest_difference, reference_output
 
 FAR = 10  # tolerances of a problem
 AMOUNTS = {  # axes that say how much of the same is done, and so change the shape of the inputs
-    "batch_size", "hidden", "num_envs", "num_worlds", "agents", "clients", "snake.collect_and_learn train_frequency",
+    "batch_size", "hidden", "num_envs", "num_worlds", "num_agents", "clients",
+    "snake.collect_and_learn train_frequency",
     "num_steps", "epochs", "actors", "procgen.parallel_ppo lag", "procgen.parallel_impala lag", "side", "frames",
     "collectors", "capacity", "updates", "mario.train_step norm", "mario.pipeline_waits publish",
     "mario.pipeline publish",
