@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress
 
-SAVED_EVERY = 600  # seconds
-SAID_EVERY = 10  # seconds between the lines of an agent
+SAVE_EVERY = 600  # seconds
+LINES_EVERY = 10  # seconds
 UNITS = {"h": 3600, "m": 60, "s": 1}
 
 
@@ -187,7 +187,7 @@ def run(
     failed: OSError | None = None
     with stop_signals() as signals, progress_bar(disable=launched()[0] > 0) as progress:
         task = progress.add_task("training", total=total, completed=first if steps else 0, rate="")
-        start, now, saved, said, over = perf_counter(), 0.0, 0.0, 0.0, False
+        start, now, saved, printed, over = perf_counter(), 0.0, 0.0, 0.0, False
         while not agent.agree(bool(signals) or over or failed is not None):
             before = agent.step
             try:
@@ -202,10 +202,10 @@ def run(
                 rate = f"{(agent.step - first) / now:,.0f} {agent.UNIT}/s"
                 done = min(agent.step if steps else int(now), total)
                 progress.update(task, completed=done, description=text, rate=rate)
-                if now - said >= SAID_EVERY or over:
-                    for line in agent.lines(figures, now - said):
+                if now - printed >= LINES_EVERY or over:
+                    for line in agent.lines(figures, now - printed):
                         progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
-                    said = now
+                    printed = now
             except OSError as error:  # a full disk or a closed terminal: save before it ends the command
                 failed = error
             wrong = not_finite(agent, figures)
@@ -214,7 +214,7 @@ def run(
                     f"between steps {before} and {agent.step}, {wrong or 'weights became infinite or NaN'}; "
                     f"{path} still holds the last good state; train with a smaller --learning-rate"
                 )
-            if agent.agree(now - saved >= SAVED_EVERY):
+            if agent.agree(now - saved >= SAVE_EVERY):
                 try:
                     agent.save(path)
                     kept = agent.step
