@@ -6,7 +6,7 @@ import pytest
 
 from perf_tests.selection import Selection, selected
 from rl_impls import backends
-from rl_impls.pirl.options import FORMS, Options
+from rl_impls.pirl.options import FORMS
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,3 @@ def test_selection_keeps_what_it_names_and_nothing_else():
 def test_unknown_op_is_an_error():
     with pytest.raises(backends.OpUnavailable, match="pirl has no op 'fly' on numpy"):
         backends.get("numpy").build("pirl", "fly", {}, (), FORMS["full"])
-
-
-def test_unknown_value_of_an_option_is_an_error_that_lists_the_known_ones():
-    with pytest.raises(ValueError, match=r"^drift='columns' should be 'rows' or 'vectorised'$"):
-        Options(drift="columns")
