@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rl_impls import backends
-from rl_impls.backends import BACKENDS, choose
+from rl_impls.backends import BACKENDS
+from rl_impls.common.checks import choose
 from rlgauge.workers import SIDE
 
 from .grid import TIERS

@@ -101,11 +101,12 @@ class Agent(ABC):
 
     def save(self, path: Path) -> None:
         """Write a checkpoint atomically."""
+        arrays = self.state()  # first, as it may draw random numbers
         values = {
             "agent": type(self).__name__, "config": asdict(self.config), "rng": self.rng.bit_generator.state,
             "step": self.step,
         }  # fmt: skip
-        params.save(path, self.state(), **{name: json.dumps(value) for name, value in values.items()})
+        params.save(path, arrays, **{name: json.dumps(value) for name, value in values.items()})
 
     @classmethod
     def load(cls, path: Path, **changes: Any) -> Self:

@@ -119,7 +119,7 @@ def read_yaml(path: Path) -> YamlFile:
     """Read names and values from a YAML file; raise a ValueError with the line for anything else."""
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
         """YAML 1.1 reads ``1e-3`` as a string; this loader reads a number."""
 
     Loader.add_implicit_resolver(
