@@ -10,7 +10,8 @@ from contextlib import ExitStack
 import pytest
 
 from perf_tests.suite import process
-from rl_impls.backends import BACKENDS, OPTIONAL, PACKAGES, BackendUnavailable, choose
+from rl_impls.backends import BACKENDS, OPTIONAL, PACKAGES, BackendUnavailable
+from rl_impls.common.checks import choose
 from rlgauge.interrupts import by_sigterm
 from rlgauge.workers import SIDE
 

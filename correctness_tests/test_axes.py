@@ -13,9 +13,10 @@ from .reference import largest_difference, reference_output
 
 FAR = 10  # tolerances of a problem
 AMOUNTS = {  # axes that say how much of the same is done, and so change the shape of the inputs
-    "batch_size", "hidden", "num_envs", "worlds", "agents", "clients", "snake.collect_and_learn every", "num_steps",
-    "epochs", "actors", "procgen.parallel_ppo lag", "procgen.parallel_impala lag", "side", "frames", "collectors",
-    "buffer", "updates", "mario.train_step norm", "mario.pipeline_waits publish", "mario.pipeline publish",
+    "batch_size", "hidden", "num_envs", "num_worlds", "num_agents", "clients", "num_steps", "epochs", "actors", "side",
+    "frames", "collectors", "capacity", "updates", "snake.collect_and_learn train_frequency",
+    "procgen.parallel_ppo lag", "procgen.parallel_impala lag", "mario.train_step norm", "mario.pipeline_waits publish",
+    "mario.pipeline publish",
 }  # fmt: skip
 PLACES = {"io", "serve", "options", "accumulate"}  # axes that say where or how the same is computed
 FORMS = {  # benchmarks whose form computes something else than that of a second one

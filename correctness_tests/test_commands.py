@@ -22,7 +22,7 @@ ONE = (*PLAIN, "--workload", "pirl", "--op", "act")
 TWO_SIZES = ("--axis", "batch_size=32", "--axis", "batch_size=128")
 HEAVY = ("torch", "jax", "optax", "onnx", "onnxruntime")
 MISTAKES = {
-    "unknown backend 'tensorflow'; known: numpy": ("--backend", "tensorflow"),
+    "unknown backend 'tensorflow' (choose from numpy": ("--backend", "tensorflow"),
     "--axis 'batch': write NAME=VALUE": ("--axis", "batch"),
     "threads: 0 is out of range; choose 1 to": ("--threads", "0"),
     "--seed -1: choose 0 or more": ("--seed", "-1"),
@@ -130,17 +130,19 @@ def test_backend_table_names_every_backend_and_how_to_install_it(tmp_path):
 
 TOY = {
     "rl_impls/toy/__init__.py": '"""A toy."""\n',
-    "rl_impls/toy/options.py": """from dataclasses import dataclass
-@dataclass(frozen=True)
+    "rl_impls/toy/options.py": """from ..common.config import config
+
+@config
 class Options:
     pass
+
 FORMS = {"naive": Options(), "full": Options()}
 """,
     "rl_impls/toy/_numpy.py": """import os, subprocess, time
 from multiprocessing import shared_memory
 
-def double(spec, example, *, options, target):
-    return lambda x: x * spec["factor"]
+def double(config, example, *, options, compiler):
+    return lambda x: x * config["factor"]
 
 overstated = double
 
@@ -157,7 +159,7 @@ class Hang:
         self.memory.close()
         self.memory.unlink()
 
-def hang(spec, example, *, options, target):
+def hang(config, example, *, options, compiler):
     return Hang()
 """,
     "rl_impls/toy/problem.py": """import numpy as np

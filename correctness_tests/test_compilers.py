@@ -1,4 +1,4 @@
-"""Lowering of torch modules and functions."""
+"""Compiling torch modules and functions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ COMPILERS = {
 }
 
 
-@pytest.mark.parametrize("lower", COMPILERS.values(), ids=COMPILERS)
-def test_net_computes_under_its_guard_with_new_weights_too(lower):
+@pytest.mark.parametrize("compiler", COMPILERS.values(), ids=COMPILERS)
+def test_net_computes_under_its_guard_with_new_weights_too(compiler):
     import torch
 
     from rl_impls.common.torch_learner import GUARDS
@@ -27,19 +27,19 @@ def test_net_computes_under_its_guard_with_new_weights_too(lower):
 
     params, states = small_net(np.random.default_rng(0)), torch.zeros(2, 16)
     for name, guard in GUARDS.items():
-        net = lower(Net(params), (states,), guard=guard)
+        net = compiler(Net(params), (states,), guard=guard)
         assert net(states).is_inference() == (name == "inference_mode")
         net.load(params)
         assert net(states).is_inference() == (name == "inference_mode")
 
 
-@pytest.mark.parametrize(("backend", "lower"), [("torch-trace", compilers.trace), ("onnx", compilers.onnx)])
-def test_function_instead_of_a_module_is_an_error(backend, lower):
+@pytest.mark.parametrize(("backend", "compiler"), [("torch-trace", compilers.trace), ("onnx", compilers.onnx)])
+def test_function_instead_of_a_module_is_an_error(backend, compiler):
     def loss_of(x):
         return x
 
-    with pytest.raises(ValueError, match=f"^{backend}: got the function loss_of, wanted a torch module$"):
-        lower(loss_of, (np.zeros(1),))
+    with pytest.raises(ValueError, match=f"^{backend} compiles torch modules, not the function loss_of$"):
+        compiler(loss_of, (np.zeros(1),))
 
 
 def test_ten_shapes_of_one_function_stay_compiled():

@@ -19,8 +19,8 @@ MORE = [  # op and parameters of benchmarks that compute more than the op needs,
     # the first layer computes a last row and column that the second one does not see
     *((f"procgen.{op}", {"form": "naive"}) for op in ("forward", "ppo_update", "a2c_update", "ppo", "a2c")),
     # multiply a one-hot state, whose rows of the weights could be looked up
-    ("treasurehunt.turn", {"worlds": 1}),
-    ("treasurehunt.epoch", {"worlds": 1}),
+    ("treasurehunt.turn", {"num_worlds": 1}),
+    ("treasurehunt.epoch", {"num_worlds": 1}),
 ]
 UNSTATED = {"pirl.hybrid", "treasurehunt.first_call"}  # most of their time is copying weights, or compiling
 ITEMS = {  # what one call handles, from which rates are computed

@@ -24,12 +24,11 @@ from rl_impls import backends, params
 from rl_impls.snake.vector_env import SnakeVectorEnv
 
 weights = params.init_mlp(np.random.default_rng(0), (16, 8, 8, 8, 25))
-spec = dict(dynamics="vehicle", pde_weight=1e-4, boundary_weight=1.0, learning_rate=5e-4, epsilon=0.1)
+config = {"params": weights, "epsilon": 0.1}
 state = np.ones((1, 16), np.float32)
 numpy, form = backends.get("numpy"), backends.forms("pirl")["naive"]
-spec |= {"params": weights, "target": weights}
-q_values = numpy.build("pirl", "forward", spec, (state,), form)(state)
-action = numpy.build("pirl", "act", spec, (state, 0.5, 7), form)(state, 0.5, 7)
+q_values = numpy.build("pirl", "forward", config, (state,), form)(state)
+action = numpy.build("pirl", "act", config, (state, 0.5, 7), form)(state, 0.5, 7)
 assert int(action) == np.argmax(q_values)
 
 params.save("weights.safetensors", weights)

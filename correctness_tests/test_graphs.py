@@ -69,7 +69,7 @@ def test_function_compiled_at_every_call_is_counted():
     assert counted(op, compiler)["graphs"] == 2
 
 
-def test_op_that_lowers_nothing_has_no_counts():
+def test_op_that_compiles_nothing_has_no_counts():
     import jax
 
     assert counted(lambda: jax.jit(lambda x: x + 1)(ones()), Compiler("jax", jit, "cpu", "jax")) == {}

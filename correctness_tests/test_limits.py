@@ -79,7 +79,7 @@ def row_of(name, problem, precision="float32", seconds=1.0, calls=1, **figures):
 
 
 def test_share_depends_on_precision_and_device():
-    problem = treasurehunt.train_step(0, agents=1)
+    problem = treasurehunt.train_step(0, num_agents=1)
     full, half, cuda = (
         row_of(f"test_train_step[full-{backend}]", problem, precision)
         for backend, precision in (("torch", "float32"), ("torch", "bfloat16"), ("torch-cuda", "float32"))

@@ -52,7 +52,7 @@ OTHERS = {
 @pytest.mark.parametrize("like", OTHERS.values(), ids=OTHERS.keys())
 def test_weights_of_another_architecture_are_an_error(tmp_path, like):
     params.save(tmp_path / "net", NET)
-    with pytest.raises(CheckpointError, match=r"another architecture .*got .*, wanted"):
+    with pytest.raises(CheckpointError, match=r"another architecture .* should be "):
         params.load(tmp_path / "net", like=like)
 
 
@@ -122,5 +122,5 @@ def test_initial_weights_lie_within_one_over_the_root_of_fan_in(sizes, seed):
 
 @pytest.mark.parametrize("sizes", [(), (3,), (3, 0), (3, -1, 2)])
 def test_widths_that_make_no_net_are_an_error(sizes):
-    with pytest.raises(ValueError, match="sizes: got"):
+    with pytest.raises(ValueError, match=r"^sizes=.* should be at least two layer widths"):
         params.init_mlp(np.random.default_rng(0), sizes)

@@ -12,11 +12,11 @@ import pytest
 from perf_tests.bench import close_to, leaves
 from perf_tests.peers.__main__ import FILE
 from perf_tests.peers.test_mario_replay import FOR_CPPRB, cpprb_buffer, sb3_buffer
-from perf_tests.peers.test_snake_sb3 import EVERY, STEPS, make_dqn
+from perf_tests.peers.test_snake_sb3 import STEPS, TRAIN_FREQUENCY, make_dqn
 from perf_tests.recorded import Recorder
 from rl_impls.common.procgen_env import PACKAGES
-from rl_impls.mario.shared_ops import fill
 from rl_impls.mario.memory import FrameReplay, PrioritisedReplay
+from rl_impls.mario.shared_ops import fill
 from rl_impls.snake import problem as snake
 
 from .commands import python
@@ -100,13 +100,13 @@ def test_gym3_plays_the_same_frames_by_the_same_actions(name, seed):
 
 
 def test_dqn_of_stable_baselines3_has_our_net_and_learns_as_often(seed):
-    config = dict(snake.collect_and_learn(seed, 1, EVERY, 32).config)
+    config = dict(snake.collect_and_learn(seed, 1, TRAIN_FREQUENCY, 32).config)
     model = make_dqn(config, seed)
     sizes = sorted(parameter.numel() for parameter in model.q_net.parameters())
     assert sizes == sorted(array.size for array in config["params"].values())
     steps, updates = model.num_timesteps, model._n_updates
     model.learn(STEPS, reset_num_timesteps=False)
-    assert (model.num_timesteps - steps, model._n_updates - updates) == (STEPS, STEPS // EVERY)
+    assert (model.num_timesteps - steps, model._n_updates - updates) == (STEPS, STEPS // TRAIN_FREQUENCY)
 
 
 def ours():

@@ -127,13 +127,13 @@ def test_episode_statistics_equal_those_of_gymnasium(make):
         if not terminated.any():
             assert len(plain.finished.env) == 0
             continue
-        told, finished = infos["final_info"], plain.finished
+        info, finished = infos["final_info"], plain.finished
         for name in ("r", "l"):
-            np.testing.assert_array_equal(told["episode"][name], infos_wanted["episode"][name])
+            np.testing.assert_array_equal(info["episode"][name], infos_wanted["episode"][name])
         np.testing.assert_array_equal(infos["_final_info"], terminated)
         np.testing.assert_array_equal(np.flatnonzero(terminated), finished.env)
-        np.testing.assert_array_equal(told["level_seed"][terminated], finished.levels)
-        np.testing.assert_array_equal(told["level_complete"][terminated], finished.solved)
+        np.testing.assert_array_equal(info["level_seed"][terminated], finished.levels)
+        np.testing.assert_array_equal(info["level_complete"][terminated], finished.solved)
         ended_episodes += zip(finished.returns.tolist(), finished.lengths.tolist())
     assert ended_episodes == list(zip(wrapped.return_queue, wrapped.length_queue))
     assert len({episode[0] for episode in ended_episodes}) > 1
@@ -171,7 +171,7 @@ def test_state_packs_to_arrays_and_back(make):
     assert again["games"] == state["games"]
     again["lengths"][:] = 77
     assert env.lengths.tolist() == arrays["lengths"].tolist() == [5] * N
-    with pytest.raises(ValueError, match=r"^sizes: got .*, wanted those of games of"):
+    with pytest.raises(ValueError, match=r"^sizes=.* should add up to the \d+ bytes of the games$"):
         unpack(arrays | {"sizes": np.array([-1, len(arrays["games"]) + 1])})
 
 
@@ -301,12 +301,12 @@ def test_missing_package_error_says_how_to_install_it(package, tmp_path):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"game": "chess"}, f"game: got 'chess', wanted one of {', '.join(GAMES)}"),
-        ({"num_envs": 0}, "num_envs: got 0, wanted an integer from 1 to 65536"),
-        ({"seed": 2**31}, "seed: got 2147483648, wanted an integer from 0 to 2147483647"),
+        ({"game": "chess"}, f"unknown game 'chess' (choose from {', '.join(GAMES)})"),
+        ({"num_envs": 0}, "num_envs=0 should be an integer from 1 to 65536"),
+        ({"seed": 2**31}, "seed=2147483648 should be an integer from 0 to 2147483647"),
         (
             {"num_levels": 10, "start_level": 2**31 - 1},
-            "start_level: got 2147483647, wanted an integer from 0 to 2147483637, as levels go to 2**31 - 1",
+            "start_level=2147483647 should be an integer from 0 to 2147483637, as levels go to 2**31 - 1",
         ),
     ],
 )
@@ -328,7 +328,8 @@ BAD_ACTIONS = [
 def test_invalid_actions_are_rejected_and_change_nothing(make, actions, got):
     env = make()
     before = env.get_state()
-    with pytest.raises(ValueError, match=rf"^actions: got {re.escape(got)}, wanted {N} integers from 0 to 14$"):
+    message = f"actions={got} should be an array of {N} integers from 0 to 14"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         env.advance(actions)
     assert env.get_state()["games"] == before["games"]
     assert not env.lengths.any()
@@ -338,13 +339,13 @@ def test_invalid_actions_are_rejected_and_change_nothing(make, actions, got):
     ("out", "got"),
     [
         (np.zeros((N, 64, 64, 3), np.float32), f"float32[{N}, 64, 64, 3]"),
-        (np.broadcast_to(np.zeros((64, 64, 3), np.uint8), (N, 64, 64, 3)), f"a read-only uint8[{N}, 64, 64, 3]"),
+        (np.broadcast_to(np.zeros((64, 64, 3), np.uint8), (N, 64, 64, 3)), "read-only"),
     ],
 )
 def test_array_that_cannot_take_the_frames_is_rejected_before_the_step(make, out, got):
     env = make()
     for call in (lambda: env.advance(np.zeros(N, int), out), lambda: env.observe(out)):
-        with pytest.raises(ValueError, match=rf"^out: got {re.escape(got)}, wanted .*uint8\[{N}, 64, 64, 3\]$"):
+        with pytest.raises(ValueError, match=f"^out={re.escape(got)} should be a writeable array uint8"):
             call()
     assert not env.lengths.any()
 
@@ -353,20 +354,20 @@ def test_foreign_state_is_rejected_and_changes_nothing(make):
     env = make(num_levels=200)
     env.advance(np.zeros(N, int))
     state = env.get_state()
-    wanted = "wanted a state of coinrun, easy, levels 0 to 199"
+    wanted = "should be of coinrun, easy, levels 0 to 199"
     others = [
-        (make("maze", num_levels=200).get_state(), f"got a state of maze, easy, levels 0 to 199, {wanted}"),
+        (make("maze", num_levels=200).get_state(), f"state of maze, easy, levels 0 to 199 {wanted}"),
         (
             make(mode="hard", num_levels=50, start_level=7).get_state(),
-            f"got a state of coinrun, hard, levels 7 to 56, {wanted}",
+            f"state of coinrun, hard, levels 7 to 56 {wanted}",
         ),
-        (make(num_envs=3, num_levels=200).get_state(), f"games: got 3, wanted a list of {N}"),
-        (state | {"games": [game[:-1] for game in state["games"]]}, f"got what is no state of a game, {wanted}"),
-        (state | {"returns": np.zeros(3)}, f"returns: got shape (3,), wanted ({N},)"),
-        ({"games": state["games"]}, "got ['games'], wanted games, returns, lengths by name"),
+        (make(num_envs=3, num_levels=200).get_state(), f"state: games should be a list of {N}"),
+        (state | {"games": [game[:-1] for game in state["games"]]}, f"state of invalid bytes {wanted}"),
+        (state | {"returns": np.zeros(3)}, f"state: returns of shape (3,) should have shape ({N},)"),
+        ({"games": state["games"]}, "state should be a dict with games, returns, lengths"),
     ]
     for other, message in others:
-        with pytest.raises(ValueError, match=f"^{re.escape(f'state: {message}')}$"):
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             env.set_state(other)
         assert env.get_state()["games"] == state["games"]
         assert env.lengths.tolist() == [1] * N
@@ -375,7 +376,7 @@ def test_foreign_state_is_rejected_and_changes_nothing(make):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"seed": "x"}, "seed: got 'x'"),
+        ({"seed": "x"}, "seed='x' should be"),
         ({"options": {"reset_mask": np.ones(N, bool)}}, "options: Procgen cannot reset some games alone"),
     ],
 )
@@ -389,7 +390,7 @@ def test_call_after_close_is_an_error(make, name):
     env = make()
     env.close()
     env.close()
-    with pytest.raises(ClosedEnvironmentError, match=f"^{name}: got an environment that is closed"):
+    with pytest.raises(ClosedEnvironmentError, match=rf"^{name}\(\) was called after close"):
         getattr(env, name)()
-    with pytest.raises(ClosedEnvironmentError, match=r"^advance: got an env"):
+    with pytest.raises(ClosedEnvironmentError, match=r"^advance\(\) was called after close"):
         env.step(np.zeros(N, int))

@@ -96,7 +96,7 @@ BAD_COLUMNS = {
 def test_wrong_columns_are_an_error_and_change_nothing(bad):
     replay = small_replay(3)
     replay.push_batch(**items(1, 2))
-    with pytest.raises(ValueError, match=r"got .*wanted"):
+    with pytest.raises(ValueError, match="should be"):
         replay.push_batch(**bad)
     assert stored(replay) == [(1, 1), (2, 2)]
     assert replay.pushed == 2
@@ -129,7 +129,7 @@ def test_sample_larger_than_the_replay_is_an_error(batch):
     for k in range(2):
         replay.push(**item(k))
     before = rng.bit_generator.state
-    with pytest.raises(ValueError, match=f"batch: got {batch}, wanted 1 to 2"):
+    with pytest.raises(ValueError, match=f"^batch_size={batch} should be from 1 to 2"):
         replay.sample(rng, batch)
     assert rng.bit_generator.state == before
 
@@ -145,6 +145,6 @@ def test_restoring_wrong_arrays_is_an_error_and_changes_nothing(changed):
     for k in range(2):
         replay.push(**item(k))
         other.push(**item(k + 7))
-    with pytest.raises(ValueError, match=r"got .*wanted"):
+    with pytest.raises(ValueError, match="should be"):
         replay.restore({**other.arrays(), **changed})
     assert stored(replay) == [(0, 0), (1, 1)]

@@ -25,7 +25,7 @@ from rl_impls.common.workers import Workers
 
 class Saying:
     def __init__(self):
-        self.found = "rl_impls.common.shapes" in sys.modules
+        self.found = "rl_impls.common.batching" in sys.modules
 
     def said(self):
         modules = [module.__file__ for name, module in sys.modules.items() if name.startswith("rl_impls")]
@@ -38,7 +38,7 @@ class Saying:
 
 
 def say(threads=1):
-    workers = Workers(2, Saying, lambda index, life: (), threads, needs=("rl_impls.common.shapes",))
+    workers = Workers(2, Saying, lambda index, life: (), threads, needs=("rl_impls.common.batching",))
     workers.tell([("said",)] * 2)
     return workers, workers.answers()
 

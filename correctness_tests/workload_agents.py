@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 
 from rl_impls import backends, params
+from rl_impls.common import config as configs
+from rl_impls.common.agent import Agent
 
 RL_IMPLS = Path(__file__).parents[1] / "rl_impls"
 SIZES = {
@@ -27,18 +27,15 @@ FIGURES = {name: sizes.FIGURES for name, sizes in SIZES.items()}
 
 def agent_of(workload):
     """Return the class of a workload's agent."""
-    [found] = (
-        value
-        for value in vars(importlib.import_module(f"rl_impls.{workload}.agent")).values()
-        if hasattr(value, "UNIT")
-    )
-    return found
+    found = vars(importlib.import_module(f"rl_impls.{workload}.agent")).values()
+    [agent] = (value for value in found if isinstance(value, type) and issubclass(value, Agent) and value is not Agent)
+    return agent
 
 
 def fields_of(workload, *kinds):
     """Return the names of the fields of a configuration that have one of these types."""
-    hints = get_type_hints(importlib.import_module(f"rl_impls.{workload}.agent").Config)
-    return [name for name, kind in hints.items() if kind in kinds]
+    fields = configs.fields_of(agent_of(workload).Config)
+    return [name for name, field in fields.items() if field.annotation in kinds]
 
 
 def make(workload, backend="torch", seed=3, **config):
@@ -52,12 +49,6 @@ def contents(path):
     return {name: (value.dtype, value.shape, value.tobytes()) for name, value in arrays.items()}, metadata
 
 
-def single(config):
-    """Yield name and value of the fields of a configuration, nested ones too."""
-    for name, value in config.items():
-        yield from single(asdict(value)) if is_dataclass(value) else [(name, value)]
-
-
 def option(field):
     """Return the command-line option of a field."""
     return f"--{field.replace('_', '-')}"
@@ -66,7 +57,7 @@ def option(field):
 def as_options(config):
     """Return a configuration as command-line options."""
     words = []
-    for name, value in single(config):
+    for name, value in config.items():
         text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
         words += [option(name), text]
     return words

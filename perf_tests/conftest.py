@@ -39,16 +39,13 @@ def tier_of(item: pytest.Item) -> str | None:
 def is_selected(item: Any, selection: Any) -> bool:
     """Return whether the options select a test; the tier ``bench`` includes ``gate``, and ``full`` all."""
     from .rows import parts_of
-    from .selection import OLDER
 
     if item.get_closest_marker("peer"):  # a peer has neither form nor backend
         return bool(selection.has("full") and selection.keeps("", "", "", "", {}))
     tier = tier_of(item)
     if tier is None:
         return True
-    parts = parts_of(item)
-    axes = {name: value for axis, value in parts.pop("axes").items() for name in (axis, OLDER.get(axis, axis))}
-    return bool(selection.has(tier) and selection.keeps(*parts.values(), axes))
+    return bool(selection.has(tier) and selection.keeps(**parts_of(item)))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

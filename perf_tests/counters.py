@@ -37,7 +37,7 @@ def count(op: Built) -> dict[str, int]:
         counts = of_torch(op)
     else:  # not NumPy: its peak memory depends on what Python has cached
         counts = {}
-    return counts if any(counts.values()) else {}  # all zero: a composed op hides what it runs
+    return counts if any(counts.values()) else {}  # all zero: an op of several other ops hides what it runs
 
 
 def of_torch(op: Built) -> dict[str, int]:
@@ -83,7 +83,7 @@ def compiled_by_jax() -> list[str]:
 
 def programs(op: Built) -> int:
     """Return the number of programs in JAX's caches for the op's functions, including those compiled for other ops."""
-    return sum(getattr(function, "_cache_size", int)() for function, _ in op.target.lowered)
+    return sum(getattr(function, "_cache_size", int)() for function, _ in op.compiler.compiled)
 
 
 def of_jax(op: Built) -> dict[str, int]:
@@ -91,7 +91,7 @@ def of_jax(op: Built) -> dict[str, int]:
     import jax
     import numpy as np
 
-    if not op.target.lowered:
+    if not op.compiler.compiled:
         return {}
 
     def shape_of(leaf: Any) -> Any:
@@ -103,7 +103,7 @@ def of_jax(op: Built) -> dict[str, int]:
     op.call(*op.args)
     counts = {"graphs": len(compiled) - before - op.programs_before, "hlo_flops": 0, "hlo_bytes": 0}
     counts["graphs"] += programs(op)
-    for function, example in op.target.lowered:
+    for function, example in op.compiler.compiled:
         cost = function.lower(*jax.tree.map(shape_of, example)).cost_analysis() or {}  # type: ignore[attr-defined]
         counts["hlo_flops"] += int(cost.get("flops", 0))
         counts["hlo_bytes"] += int(cost.get("bytes accessed", 0))

@@ -16,6 +16,7 @@ import pytest
 
 from rl_impls import backends
 from rl_impls.backends import BackendUnavailable
+from rl_impls.common.checks import choose
 from rl_impls.common.problem import Problem
 
 from .bench import RTOL
@@ -52,7 +53,7 @@ class Built:
         if "onnx" in (backend, problem.config.get("serve")):
             parse_once()
         named = backends.forms(problem.workload)
-        self.options = replace(named[backends.choose("form", form, named)], **{**problem.options, **options})
+        self.options = replace(named[choose("form", form, named)], **{**problem.options, **options})
         device = problem.args if problem.io == "own" else tuple(map(self.backend.to_device, problem.args))
         self.compiler = self.backend.new_compiler()
         self.op: Any = self.backend.build(
@@ -96,13 +97,9 @@ class Built:
         """Keyword arguments of the ``bench`` fixture for this op."""
         found: dict[str, Any] = {"reset": self.reset, "close": self.close, "output": self.output}
         found |= {"max_calls": self.problem.max_calls, "rtol": self.rtol, "exact": partial(count, self)}
-        told = {
-            "op": self.problem.op,
-            "precision": self.precision,
-            "inputs": self.problem.digest(),
-            "figures": self.figures,
-        }
-        return {**found, **self.problem.cost, **told}
+        found |= {"op": self.problem.op, "precision": self.precision}
+        found |= {"inputs": self.problem.digest(), "figures": self.figures}
+        return {**found, **self.problem.cost}
 
     def figures(self) -> dict[str, Any]:
         """Return further measurements of the last sample, such as latencies, and the seconds per phase of a loop."""

@@ -44,26 +44,26 @@ def row(item: Any, benchmark: Any, limits: Mapping[str, float], threads: int) ->
         limits: this machine's limits, as :func:`.suite.limits.here` returns them.
         threads: number of threads of this process.
     """
-    told, seconds = benchmark.extra_info, benchmark.stats.stats.data
+    info, seconds = benchmark.extra_info, benchmark.stats.stats.data
     first, middle, third = quantiles(seconds, method="inclusive") if len(seconds) > 1 else seconds * 3
     low, high = interval(seconds)
-    parts, calls = {**parts_of(item), "op": told["op"]}, benchmark.stats.iterations
+    parts, calls = {**parts_of(item), "op": info["op"]}, benchmark.stats.iterations
     device = get(parts["backend"]).device
-    limit_share, bound = share(told["flops"], told["bytes"], told["precision"], middle, limits, device)
-    figures = dict(told.pop("figures", {}))
+    limit_share, bound = share(info["flops"], info["bytes"], info["precision"], middle, limits, device)
+    figures = dict(info.pop("figures", {}))
     return {
         "id": f"{parts['workload']}.{item.name.removeprefix('test_')}",
         **parts,
         "device": device,
         "threads": threads,
-        "precision": told["precision"],
+        "precision": info["precision"],
         "calls": calls,
         "seconds_per_call": middle,
         "low": low * (1 - SCATTER),
         "high": high * (1 + SCATTER),
         "spread": (third - first) / middle,
         "samples": len(seconds),
-        "items_per_second": told["items"] / middle,
+        "items_per_second": info["items"] / middle,
         "limit_share": limit_share,
         "bound": bound,
         "phases": {name: spent / calls for name, spent in figures.pop("phases", {}).items()},

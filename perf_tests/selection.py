@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rl_impls import backends
-from rl_impls.backends import BACKENDS, choose
+from rl_impls.backends import BACKENDS
+from rl_impls.common.checks import choose
 from rlgauge.workers import SIDE
 
 from .grid import TIERS
@@ -34,7 +35,7 @@ class Selection:
         return TIERS.index(tier) <= TIERS.index(self.tier)
 
     def __str__(self) -> str:
-        """Return the filter in words, without the tier: ``op forward, form naive, axis batch 1 or 32``."""
+        """Return the filter in words, without the tier: ``op forward, form naive, axis batch_size 1 or 32``."""
         axes = {f"axis {name}": values for name, values in (self.axes or {}).items()}
         parts = {"workload": self.workloads, "op": self.ops, "form": self.forms, "backend": self.backends, **axes}
         return ", ".join(f"{kind} {' or '.join(names)}" for kind, names in parts.items() if names) or "everything"
@@ -78,15 +79,6 @@ def selection_of(config: pytest.Config) -> Selection:
     )
 
 
-OLDER = {"batch_size": "batch", "num_envs": "envs", "num_steps": "unroll"}  # short names that --axis also accepts
-
-
-def axes_of(benchmark: Benchmark) -> dict[str, int | str]:
-    """Return the axes of a benchmark, under their own names and the short ones that ``--axis`` also accepts."""
-    axes = benchmark.axes
-    return axes | {OLDER[name]: value for name, value in axes.items() if name in OLDER}
-
-
 def in_order(values: Iterable[int | str]) -> list[str]:
     """Return an axis's values as text: numbers first, in ascending order."""
     return list(map(str, sorted(values, key=lambda value: (isinstance(value, str), value))))
@@ -100,7 +92,7 @@ def selected(selection: Selection) -> list[Benchmark]:
     among = [one for one in everything if one.workload in selection.workloads or not selection.workloads]
     known: dict[str, set[int | str]] = {}
     for one in among:
-        for name, value in axes_of(one).items():
+        for name, value in one.axes.items():
             known.setdefault(name, set()).add(value)
     for kind, wanted, names in (
         ("op", selection.ops, sorted({one.op for one in among})),
@@ -114,7 +106,7 @@ def selected(selection: Selection) -> list[Benchmark]:
     for name, values in (selection.axes or {}).items():
         for value in values:
             choose(f"value of axis {name}", value, in_order(known[name]))
-    kept = [one for one in everything if selection.keeps(one.workload, one.op, *parts_of(one), axes_of(one))]
+    kept = [one for one in everything if selection.keeps(one.workload, one.op, *parts_of(one), one.axes)]
     found = [one for one in kept if selection.has(one.tier)]
     if not found:
         where, hint = (f"of tier {selection.tier}", "; try --tier full") if kept else ("of any tier", "")

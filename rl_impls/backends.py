@@ -1,4 +1,4 @@
-"""Registry of backends: how each is composed, whether it can run here and, if not, why.
+"""Registry of backends: what each consists of, whether it can run here and, if not, why.
 
 A backend is a library (``_numpy.py``, ``_torch.py``, ``_jax.py``), a compiler (how the library's functions become
 callables: eager, traced, compiled, ...) and a device. Heavy libraries are imported only when a backend is used.
@@ -85,15 +85,15 @@ class Backend:
     ) -> Op:
         """Build an op for a test or a benchmark; the callable takes and returns this backend's own arrays.
 
-        The op is looked up in the workload's file for the library, then in its ``shared_ops`` file, which holds ops composed
-        of other ops and written once for all libraries.
+        The op is looked up in the workload's module for the library, such as ``_torch``, then in its module
+        ``shared_ops``, which holds the ops that are written once for all libraries.
 
         Args:
             workload: name of a package in :func:`workloads`.
-            op: name of a function of the workload, documented there.
+            op: name of a function in these modules.
             config: configuration of the op by name.
             example: example arguments; later calls use the same shapes and dtypes.
-            options: an instance of the workload's ``Options`` such as one of :func:`forms`.
+            options: an instance of the workload's ``Options``, such as one of :func:`forms`.
             compiler: records the compiled functions; defaults to :meth:`new_compiler`.
 
         Raises:
@@ -361,7 +361,7 @@ def resolve(name: str) -> str:
 
 
 def workloads() -> Collection[str]:
-    """Return the names of the workloads: the packages here that have a ``options`` module."""
+    """Return the names of the workloads: the packages here that have an ``options`` module."""
     from pathlib import Path
 
     return sorted(path.parent.name for path in Path(__file__).parent.glob("*/options.py"))
@@ -381,7 +381,7 @@ def names_of(workload: str) -> tuple[str, ...]:
 
 
 def forms(workload: str) -> Mapping[str, Any]:
-    """Return the named forms of a workload, each an instance of its ``Options``; raise ValueError for an unknown one."""
+    """Return the forms of a workload by name, each an instance of its ``Options``."""
     module = importlib.import_module(f"{__package__}.{choose('workload', workload, workloads())}.options")
     named: Mapping[str, Any] = module.FORMS
     return named

@@ -1,7 +1,7 @@
-"""Compilers: turn a function or module into a callable, eagerly, traced, compiled or exported.
+"""Compilers: turn a function or module into a callable that runs eagerly, traced, compiled or exported.
 
-Each entry of ``COMPILERS`` takes ``function`` (or a module with ``load(params)``), ``example``, example arguments, and
-optionally ``guard``, which makes a context for torch to compute in, such as ``torch.inference_mode``.
+Each entry of ``COMPILERS`` takes a function (or a module with ``load(params)``), example arguments, and optionally
+``guard``, which makes a context for torch to compute in, such as ``torch.inference_mode``.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def check_module(backend: str, module: Any) -> None:
 
     if not isinstance(module, torch.nn.Module):
         name = getattr(module, "__name__", None)
-        raise ValueError(f"{backend}: got {f'the function {name}' if name else repr(module)}, wanted a torch module")
+        raise ValueError(f"{backend} compiles torch modules, not {f'the function {name}' if name else repr(module)}")
 
 
 def trace(module: Any, example: tuple[Any, ...], guard: Any = None) -> Compiled:

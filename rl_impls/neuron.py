@@ -203,7 +203,7 @@ class NeuronModel:
         import torch
 
         if not isinstance(example, torch.Tensor) or example.ndim != 2:
-            raise ValueError(f"example: got {_shape(example)}, wanted a tensor [B, S]")
+            raise ValueError(f"example={_shape(example)} should be a tensor [B, S]")
         self.grid, self.autocast = BatchGrid(sizes), bool(autocast)
         self.api = choose("api", installed_api() if api is None else api, APIS)
         self.module, self.width, self.dtype = module.eval(), example.shape[1], example.dtype
@@ -219,7 +219,7 @@ class NeuronModel:
         matches = isinstance(states, torch.Tensor) and states.ndim == 2 and states.dtype == self.dtype
         if not matches or len(states) < 1 or states.shape[1] != self.width:
             wanted = f"{_name(self.dtype)}[1 or more, {self.width}]"
-            raise ValueError(f"states: got {_shape(states)}, wanted a tensor {wanted}")
+            raise ValueError(f"states={_shape(states)} should be a tensor {wanted}")
         outs = [self._compute(states[start:stop], size) for start, stop, size in self.grid.chunks(len(states))]
         return outs[0] if len(outs) == 1 else torch.cat(outs)
 
@@ -241,7 +241,7 @@ class NeuronModel:
         """Write the model atomically to `folder`, which must not exist."""
         folder = Path(folder)
         if folder.exists():
-            raise FileExistsError(f"folder: {folder} exists, wanted a new one")
+            raise FileExistsError(f"{folder} exists already; choose a new folder")
         temporary = folder.with_name(f".{folder.name}.{uuid4().hex}")
         about = {
             "format": 1,
@@ -281,10 +281,10 @@ class NeuronModel:
         _check(folder)
         about = json.loads((folder / ABOUT).read_text())
         if about["format"] != 1:
-            raise ValueError(f"{folder}: got format {about['format']}, wanted 1")
+            raise ValueError(f"{folder}: saved in format {about['format']}; only 1 can be read")
         api = installed_api() if api is None else api
         if about["api"] != api:
-            raise ValueError(f"{folder}: got a model of the api {about['api']!r}, wanted {api!r}")
+            raise ValueError(f"{folder}: saved for the api {about['api']!r}, not {api!r}")
         state = weights.load(folder / WEIGHTS, like=_state(module))
         example = torch.zeros((1, about["width"]), dtype=getattr(torch, about["dtype"]))
         model = cls(module, example, about["sizes"], about["autocast"], api, saved=folder)

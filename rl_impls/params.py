@@ -29,7 +29,7 @@ def init_mlp(rng: np.random.Generator, sizes: Sequence[int]) -> Params:
     input, of each hidden layer and of the output.
     """
     if len(sizes) < 2 or any(size < 1 for size in sizes):
-        raise ValueError(f"sizes: got {tuple(sizes)}, wanted at least two layer widths of 1 or more")
+        raise ValueError(f"sizes={tuple(sizes)} should be at least two layer widths of 1 or more")
     params: Params = {}
     for k, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
         bound = fan_in**-0.5
@@ -95,7 +95,7 @@ def load_with_metadata(path: str | os.PathLike[str]) -> tuple[Params, dict[str, 
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: not a whole safetensors file ({error})") from error
     if metadata.pop(DIGEST, None) not in (None, digest(params, metadata)):
-        raise CheckpointError(f"{path}: corrupt, its digest is not that of what it holds")
+        raise CheckpointError(f"{path}: corrupt (its contents do not match its digest)")
     return params, metadata
 
 
@@ -119,14 +119,14 @@ def match(
     like: Mapping[str, npt.NDArray[np.generic]],
 ) -> Params:
     """Return `params` in the order of `like`; raise CheckpointError if names, shapes or dtypes differ."""
-    got, wanted = signature(params), signature(like)
+    found, expected = signature(params), signature(like)
     wrong = [
-        f"{name}: got {got.get(name, 'nothing')}, wanted {wanted.get(name, 'nothing')}"
-        for name in sorted(got.keys() | wanted.keys())
-        if got.get(name) != wanted.get(name)
+        f"{name} is {found.get(name, 'missing')} and should be {expected.get(name, 'left out')}"
+        for name in sorted(found.keys() | expected.keys())
+        if found.get(name) != expected.get(name)
     ]
     if wrong:
-        raise CheckpointError(f"{path}: of another architecture ({'; '.join(wrong[:4])})")
+        raise CheckpointError(f"{path}: weights of another architecture ({'; '.join(wrong[:4])})")
     return {name: params[name] for name in like}
 
 

@@ -14,10 +14,10 @@ from .toy import ON_GPU, OTHER, PAIR, claim, known
 SURE, WIDE, UNCLEAR = [2.4, 2.41] * 3, [2.1, 2.3, 2.5, 2.7, 2.9, 3.1], [1.95, 1.97, 1.99, 2.0, 2.02, 2.04]
 
 
-def told(about, ratios=SURE, same=None, **others):
+def context_row(about, ratios=SURE, same=None, **others):
     claims = [about, *others.pop("claims", ())]
     found = known(claims, **{about.id: ratios}, **others)
-    return ledger.told(about, "alone", {each.id: each for each in claims}, found, same)
+    return ledger.context_row(about, "alone", {each.id: each for each in claims}, found, same)
 
 
 @pytest.mark.parametrize(
@@ -34,30 +34,32 @@ def test_an_interval_becomes_a_verdict(low, high, least, word):
 
 @pytest.mark.parametrize(("same", "word"), [(True, "holds"), (False, "refuted"), (None, "unclear")])
 def test_evidence_of_returns_decides_the_verdict(same, word):
-    assert told(claim(same="returns", evidence="snake-every-4"), same=same)["verdict"] == word
+    assert context_row(claim(same="returns", evidence="snake-every-4"), same=same)["verdict"] == word
 
 
 def test_a_comparison_has_the_median_and_the_interval_of_its_pairs():
-    found = told(claim(), [2.5, 2.2, 2.25, 2.3, 2.55, 2.4])
+    found = context_row(claim(), [2.5, 2.2, 2.25, 2.3, 2.55, 2.4])
     assert (found["verdict"], found["n"], found["low"], found["high"], found["wide"]) == ("holds", 6, 2.2, 2.55, False)
     assert found["ratio"] == pytest.approx(2.35)
 
 
 @pytest.mark.parametrize(("ratios", "word"), [(SURE, "measured"), (WIDE, "unclear"), (SURE[:5], "unclear")])
 def test_without_a_promise_a_wide_interval_and_few_pairs_are_unclear(ratios, word):
-    assert told(claim(None), ratios)["verdict"] == word
+    assert context_row(claim(None), ratios)["verdict"] == word
 
 
 def test_outputs_that_differ_refute_and_another_error_is_shown():
     about = claim(same="close")
     for error, word in (("it: the outputs differ; if they should", "refuted"), ("its test fails", "error")):
-        found = ledger.told(about, "alone", {"toy": about}, {about.comparison("alone"): Measured(error=error)}, None)
+        found = ledger.context_row(
+            about, "alone", {"toy": about}, {about.comparison("alone"): Measured(error=error)}, None
+        )
         assert (found["verdict"], found["ratio"], found["n"]) == (word, None, 0)
-    assert (told(about)["verdict"], told(about)["same_holds"]) == ("holds", True)
+    assert (context_row(about)["verdict"], context_row(about)["same_holds"]) == ("holds", True)
 
 
 def test_a_promise_of_close_outputs_alone_holds_where_they_are():
-    assert told(claim(None, same="close", tolerance=1e-7), WIDE)["verdict"] == "holds"
+    assert context_row(claim(None, same="close", tolerance=1e-7), WIDE)["verdict"] == "holds"
 
 
 def test_a_claim_about_cuda_needs_a_gpu():
@@ -72,7 +74,7 @@ def test_a_claim_about_cuda_needs_a_gpu():
 def test_the_largest_gain_is_compared_with_the_best_other_pair_by_pair():
     a, b = claim(id="a", contexts={"alone": OTHER}), claim(id="b", contexts={"alone": OTHER[::-1]})
     most = claim(1.0, most_of=("a", "b"))
-    found = told(most, [3.0] * 6, claims=(a, b), a=[1.5] * 6, b=[2.0] * 5 + [6.0])
+    found = context_row(most, [3.0] * 6, claims=(a, b), a=[1.5] * 6, b=[2.0] * 5 + [6.0])
     assert (found["ratio"], found["low"], found["verdict"]) == (1.5, 0.5, "unclear")
 
 

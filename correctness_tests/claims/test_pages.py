@@ -14,7 +14,7 @@ def test_the_table_shows_ratio_interval_n_and_verdict():
     assert "| `snake-overall` | 2 x | alone | ~1.50 (1.40-1.70), n = 6 | partly |" in table.table([row()])
     assert "| a \\| b |" in table.table([row() | {"promised": "a | b"}])
     (other,) = row(verdict="refuted")["contexts"]
-    assert table.verdict_words(other | {"same_holds": False}) == "refuted: another answer"
+    assert table.verdict_words(other | {"same_holds": False}) == "refuted: different output"
     assert table.verdict_words(other | {"same_holds": None}) == "refuted"
     needs = row(verdict="needs CUDA", ratio=None)
     assert table.ratio_words(needs["contexts"][0]) == "-"
@@ -46,7 +46,7 @@ def test_the_summary_counts_verdicts_with_and_without_a_published_figure():
 
 
 def test_the_readme_gets_the_summary_and_a_link():
-    text = pages.front({"claims": [row()]}, "a-cpu")
+    text = pages.section({"claims": [row()]}, "a-cpu")
     assert text == f"{table.summary([row()])} [All of them](results/a-cpu-claims.md)."
 
 
@@ -56,5 +56,5 @@ def test_the_kept_pages_and_the_readme_show_the_kept_ledgers():
     for path in root.glob("results/*-claims.json"):
         kept = json.loads(path.read_text())
         assert path.with_suffix(".md").read_text() == table.page(kept)
-        shown.append(pages.front(kept, path.stem.removesuffix("-claims")) in readme)
+        shown.append(pages.section(kept, path.stem.removesuffix("-claims")) in readme)
     assert shown.count(True) == 1

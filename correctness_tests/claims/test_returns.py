@@ -62,6 +62,13 @@ def test_evidence_of_other_code_is_stale(tmp_path, code, known):
     assert returns.evidence("") is None
 
 
+def test_comments_and_docstrings_do_not_make_evidence_stale():
+    plain = returns.without_comments("def f():\n    return 1\n")
+    reworded = '"""A module."""\n\ndef f():\n    """Return one."""\n    return 1  # why\n'
+    assert returns.without_comments(reworded) == plain
+    assert returns.without_comments("def f():\n    return 2\n") != plain
+
+
 @pytest.mark.slow
 def test_evidence_of_the_same_weights_is_kept(tmp_path):
     name = "snake-every-4"
@@ -73,7 +80,7 @@ def test_evidence_of_the_same_weights_is_kept(tmp_path):
     code, out, err = run(name, "--folder", tmp_path)
     assert code == 0, err
     assert out.startswith(f"{name}: this code computes the same weights as that of the evidence\n")
-    assert f"{name}: what is learned stays the same: +1.00 to +1.00 foods beyond 75% of the gain, n = 5 seeds\n" in out
+    assert f"{name}: learning stays the same: +1.00 to +1.00 foods beyond 75% of the gain, n = 5 seeds\n" in out
     found = json.loads(file.read_text())
     assert (found["code"], found["pairs"]) == (returns.code(returns.TRIALS[name]), pairs(*[4.0] * 5))
 

@@ -11,8 +11,8 @@ import pytest
 from correctness_tests.repositories.entries import CASE, commit, order, over, unchanged
 from perf_tests.report.html import (
     gated,
-    options,
     limit,
+    options,
     over_commits,
     phases,
     promised,
@@ -83,7 +83,7 @@ def gains(run_of):
     return only(options.chapter(run_of(found).rows))
 
 
-def test_a_waterfall_goes_from_naive_by_each_knob_to_full(run_of):
+def test_a_waterfall_goes_from_naive_by_each_option_to_full(run_of):
     figure = gains(run_of)
     assert figure.labels["categories"] == ["ring", "relu", "depend on each other", "full"]
     ring, relu, rest, full = figure.series[0].points
@@ -94,7 +94,7 @@ def test_a_waterfall_goes_from_naive_by_each_knob_to_full(run_of):
     assert ring["low"] < ring["y"] < ring["high"]
 
 
-def test_a_knob_that_changes_the_precision_is_left_out_and_named(run_of):
+def test_an_option_that_changes_the_precision_is_left_out_and_named(run_of):
     assert gains(run_of).words == ["Left out, as it computes in another precision: half."]
 
 

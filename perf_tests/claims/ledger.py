@@ -87,7 +87,9 @@ def unclear(claims: Sequence[Claim], known: Known) -> list[Comparison]:
     return sorted(found, key=lambda one: -found[one])
 
 
-def told(claim: Claim, context: str, claims: Mapping[str, Claim], known: Known, same: bool | None) -> dict[str, Any]:
+def context_row(
+    claim: Claim, context: str, claims: Mapping[str, Claim], known: Known, same: bool | None
+) -> dict[str, Any]:
     """Return the ledger row of a claim in one context.
 
     ``known`` holds all measured comparisons; ``same`` tells, for claims about returns, whether learning was unaffected.
@@ -144,10 +146,10 @@ def row(
     info: Mapping[str, Mapping[str, Any]],
     same: bool | None,
 ) -> dict[str, Any]:
-    """Return the ledger row of a claim; for the arguments, see :func:`told` and :func:`beside`."""
+    """Return the ledger row of a claim; for the arguments, see :func:`context_row` and :func:`beside`."""
     names = ("id", "workload", "words", "source", "promised", "least", "same", "note")
     return {
         **{name: getattr(claim, name) for name in names},
-        "contexts": [told(claim, context, claims, known, same) for context in claim.contexts],
+        "contexts": [context_row(claim, context, claims, known, same) for context in claim.contexts],
         "figures": [beside(claim, figure, known, info) for figure in claim.figures],
     }

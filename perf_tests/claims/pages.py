@@ -16,7 +16,7 @@ from .table import page, summary
 START, END = "<!-- claims: generated -->", "<!-- end of claims -->"
 
 
-def front(ledger: Mapping[str, Any], name: str) -> str:
+def section(ledger: Mapping[str, Any], name: str) -> str:
     """Return the README's part of a ledger, given the machine's name."""
     return f"{summary(ledger['claims'])} [All of them]({PAGES.name}/{name}-claims.md)."
 
@@ -25,7 +25,7 @@ def show(ledger: Mapping[str, Any]) -> None:
     """Write the page, the JSON and the README's section, all or none."""
     name = name_of(ledger["machine"])
     try:
-        readme = insert(README.read_text(), START, END, front(ledger, name))
+        readme = insert(README.read_text(), START, END, section(ledger, name))
     except ValueError as error:
         raise ClaimsError(f"{README}: {error}") from error
     texts = {

@@ -10,6 +10,8 @@ finds that the new code computes bit-identical weights.
 from __future__ import annotations
 
 import argparse
+import ast
+import itertools
 import json
 import subprocess
 import sys
@@ -29,21 +31,23 @@ ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "results" / "returns"
 SHARE, SEEDS, LEVEL = 0.75, 5, 0.95
 SNAKE: Mapping[str, Any] = {
-    "backend": "jax", "form": "compiled", "envs": 16, "batch": 64, "every": 4, "learning_rate": 5e-4, "gamma": 0.95,
-    "capacity": 50_000,
+    "backend": "jax", "form": "compiled", "num_envs": 16, "batch_size": 64, "train_frequency": 4,
+    "learning_rate": 5e-4, "gamma": 0.95, "capacity": 50_000,
 }  # fmt: skip
 MARIO: Mapping[str, Any] = {
-    "backend": "torch", "form": "full", "game": "coinrun", "levels": 1, "start_level": 3, "collectors": 2, "envs": 8,
-    "buffer": 20_000, "batch": 64, "updates": 8, "reuse": 4.0, "explore": 8_000, "target_every": 100,
+    "backend": "torch", "form": "full", "game": "coinrun", "levels": 1, "start_level": 3, "collectors": 2,
+    "num_envs": 8, "capacity": 20_000, "batch_size": 64, "updates": 8, "reuse": 4.0, "explore": 8_000,
+    "target_frequency": 100,
 }  # fmt: skip
 PROCGEN: Mapping[str, Any] = {
-    "backend": "torch", "algorithm": "ppo", "game": "jumper", "levels": 5, "envs": 8, "unroll": 128, "batch": 128,
-    "learning_rate": 1e-3,
+    "backend": "torch", "algorithm": "ppo", "game": "jumper", "levels": 5, "num_envs": 8, "num_steps": 128,
+    "batch_size": 128, "learning_rate": 1e-3,
 }  # fmt: skip
 
 
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 # Command-line and progress code, which does not affect what is learned.
-TERMINAL = ("__main__.py", "command.py", "config_fields.py", "config_file.py", "runs.py", "training.py")
+TERMINAL = ("__main__.py", "command.py", "runs.py", "training.py")
 
 
 @dataclass(frozen=True)
@@ -85,9 +89,9 @@ def procgen(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
 
 
 TRIALS = {
-    "snake-every-4": snake({"every": 1}, {"every": 4}),
-    "snake-every-16": snake({"every": 4}, {"every": 16}),
-    "snake-batch-256": snake({"batch": 64}, {"batch": 256}),
+    "snake-every-4": snake({"train_frequency": 1}, {"train_frequency": 4}),
+    "snake-every-16": snake({"train_frequency": 4}, {"train_frequency": 16}),
+    "snake-batch-256": snake({"batch_size": 64}, {"batch_size": 256}),
     "mario-publish-5": mario({"publish_every": 1}, {"publish_every": 5}),
     "mario-batch-norm": mario({"norm": "none"}, {"norm": "batch"}),
     "procgen-bfloat16": procgen({"form": "full"}, {"form": "bfloat16"}),
@@ -132,13 +136,22 @@ def code(trial: Trial) -> str:
     """Return a hash of a trial, the code that it trains, and the locked requirements."""
     import hashlib
 
-    from rlgauge.revisions import digest
+    rl_impls, found = ROOT / "rl_impls", hashlib.sha256(str(trial).encode())
+    folders = rl_impls.glob("*.py"), (rl_impls / "common").rglob("*.py"), (rl_impls / trial.workload).rglob("*.py")
+    for path in sorted(itertools.chain(*folders)):
+        if path.name not in TERMINAL:
+            found.update(f"{path.relative_to(ROOT)} {without_comments(path.read_text())}".encode())
+    found.update((ROOT / "requirements" / "py311.txt").read_bytes())
+    return found.hexdigest()
 
-    code = ROOT / "rl_impls"
-    lock = ROOT / "requirements" / "py311.txt"
-    learns = [*code.glob("*.py"), *(code / "common").rglob("*.py"), *(code / trial.workload).rglob("*.py"), lock]
-    parts = [path for path in learns if path.name not in TERMINAL]
-    return hashlib.sha256(f"{digest(ROOT, parts)} {trial}".encode()).hexdigest()
+
+def without_comments(source: str) -> str:
+    """Return the syntax tree of Python code as text, without comments and docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
+            del node.body[0]
+    return ast.dump(tree)
 
 
 def kept(name: str, folder: Path = KEPT) -> dict[str, Any]:

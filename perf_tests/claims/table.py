@@ -36,7 +36,7 @@ def cell(text: str) -> str:
 def verdict_words(context: Mapping[str, Any]) -> str:
     """Return a verdict, marked if it was refuted because outputs or learning changed."""
     other = context["verdict"] == "refuted" and context["same_holds"] is False
-    return f"{context['verdict']}: another answer" if other else str(context["verdict"])
+    return f"{context['verdict']}: different output" if other else str(context["verdict"])
 
 
 def ratio_words(context: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from rl_impls.mario.shared_ops import prioritised, stored
 from ..bench import Bench
 
 pytestmark = pytest.mark.peer
-BUFFER, SIDE, STACK, BATCH_SIZE = 50_000, 84, 4, 256
+CAPACITY, SIDE, STACK, BATCH_SIZE = 50_000, 84, 4, 256
 FOR_CPPRB = {  # cpprb's options, by what it deduplicates
     "nothing": {}, "stacks": {"next_of": "obs"}, "frames": {"next_of": "obs", "stack_compress": "obs"},
 }  # fmt: skip
@@ -103,7 +103,7 @@ def test_sb3_push(bench: Bench, seed: int) -> None:
 
 def test_sb3_sample(bench: Bench, seed: int) -> None:
     """Sample a batch of 256. Left out: theirs returns tensors, ours arrays."""
-    problem = mario.sample(seed, BATCH_SIZE, BUFFER, SIDE)
+    problem = mario.sample(seed, BATCH_SIZE, CAPACITY, SIDE)
     buffer = sb3_buffer(problem.config)
     np.random.seed(seed)
     bench(buffer.sample, BATCH_SIZE, **problem.cost)
@@ -115,7 +115,7 @@ def test_cpprb_sample_and_update(bench: Bench, seed: int, once: str) -> None:
 
     Left out: theirs allocates arrays for each batch, ours reuses them; theirs gets the absolute errors.
     """
-    problem = mario.per_sample(seed, BATCH_SIZE, BUFFER, SIDE)
+    problem = mario.per_sample(seed, BATCH_SIZE, CAPACITY, SIDE)
     buffer = cpprb_buffer(problem.config, once)
     errors = np.abs(mario.normals(np.random.default_rng(seed), BATCH_SIZE))
     np.random.seed(seed)
@@ -129,7 +129,7 @@ def test_cpprb_sample_and_update(bench: Bench, seed: int, once: str) -> None:
 
 def test_our_sample_and_update(bench: Bench, seed: int) -> None:
     """Our prioritised replay, as the counterpart of cpprb's."""
-    problem = mario.per_sample(seed, BATCH_SIZE, BUFFER, SIDE)
+    problem = mario.per_sample(seed, BATCH_SIZE, CAPACITY, SIDE)
     replay = prioritised(problem.config, backends.forms("mario")["full"])
     rng, out = np.random.default_rng(seed), replay.frames_of(BATCH_SIZE)
     errors = mario.normals(rng, BATCH_SIZE)
@@ -143,6 +143,6 @@ def test_our_sample_and_update(bench: Bench, seed: int) -> None:
 
 def test_cpprb_update(bench: Bench, seed: int) -> None:
     """Update 256 priorities. Left out: theirs gets the absolute errors; ours also returns the new priorities."""
-    problem = mario.per_update(seed, BATCH_SIZE, BUFFER, SIDE)
+    problem = mario.per_update(seed, BATCH_SIZE, CAPACITY, SIDE)
     buffer, (rows, errors) = cpprb_buffer(problem.config, "stacks"), problem.args
     bench(partial(buffer.update_priorities, rows, np.abs(errors)), **problem.cost)

@@ -12,7 +12,7 @@ from rl_impls.snake import problem as snake
 from ..bench import Bench
 
 pytestmark = pytest.mark.peer
-EVERY, BATCH_SIZE = 4, 32  # environment steps per update; transitions per minibatch
+TRAIN_FREQUENCY, BATCH_SIZE = 4, 32  # environment steps per update; transitions per minibatch
 
 
 class PlainLoop:
@@ -25,7 +25,7 @@ class PlainLoop:
         import torch
         from torch import nn
 
-        from rl_impls.snake.spec import Geometry
+        from rl_impls.snake.env import Geometry
         from rl_impls.snake.vector_env import PlainEnvs
 
         self.config, self.envs = config, PlainEnvs(1, Geometry())
@@ -92,7 +92,7 @@ class PlainLoop:
             played.append((action, reward, ended))
 
             self.step += 1
-            if self.step % EVERY == 0:
+            if self.step % TRAIN_FREQUENCY == 0:
                 slots = next(batches)  # rows are slots, as the buffer is not full
                 b_obs = torch.as_tensor(self.memory_obs[slots])
                 b_next_obs = torch.as_tensor(self.memory_next_obs[slots])
@@ -106,10 +106,10 @@ class PlainLoop:
                 loss = nn.functional.smooth_l1_loss(value, td_target)
                 self.optimizer.zero_grad()
                 loss.backward()
-                nn.utils.clip_grad_norm_(net.parameters(), config["gradient_norm"])
+                nn.utils.clip_grad_norm_(net.parameters(), config["max_grad_norm"])
                 self.optimizer.step()
                 losses.append(loss.item())
-                if self.step % config["target_every"] == 0:
+                if self.step % config["target_frequency"] == 0:
                     self.target.load_state_dict(net.state_dict())
         self.obs = obs
         actions, rewards, ends = (np.array(column)[:, None] for column in zip(*played))
@@ -128,6 +128,6 @@ def test_plain_loop(bench: Bench, seed: int, adam: str) -> None:
     Left out: generating random numbers, and episode statistics.
     """
     pytest.importorskip("torch")
-    problem = snake.collect_and_learn(seed, 1, EVERY, BATCH_SIZE)
+    problem = snake.collect_and_learn(seed, 1, TRAIN_FREQUENCY, BATCH_SIZE)
     loop = PlainLoop(dict(problem.config), fused=adam == "fused")
     bench(loop, *problem.args, reset=loop.reset, output=loop.output, max_calls=1, **problem.cost)

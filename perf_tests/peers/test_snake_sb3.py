@@ -14,7 +14,7 @@ from ..bench import Bench
 
 pytestmark = pytest.mark.peer
 STEPS = 1024  # environment steps per call of ``learn``, enough to make its own overhead small
-EVERY, BATCH_SIZE, EXPLORE = 4, 32, 0.1
+TRAIN_FREQUENCY, BATCH_SIZE, EXPLORE = 4, 32, 0.1
 
 
 def make_dqn(config: dict[str, Any], seed: int) -> Any:
@@ -35,12 +35,12 @@ def make_dqn(config: dict[str, Any], seed: int) -> Any:
         learning_starts=stored,
         batch_size=BATCH_SIZE,
         gamma=config["gamma"],
-        train_freq=EVERY,
+        train_freq=TRAIN_FREQUENCY,
         gradient_steps=1,
-        target_update_interval=config["target_every"],
+        target_update_interval=config["target_frequency"],
         exploration_initial_eps=EXPLORE,
         exploration_final_eps=EXPLORE,
-        max_grad_norm=config["gradient_norm"],
+        max_grad_norm=config["max_grad_norm"],
         policy_kwargs={"net_arch": list(snake.SIZES[1:-1]), "activation_fn": torch.nn.ReLU},
         seed=seed,
         device="cpu",
@@ -54,5 +54,5 @@ def test_dqn(bench: Bench, seed: int) -> None:
     Left out: theirs generates its random numbers while it is timed, ours before; ours keeps no episode statistics.
     Their replay memory grows from call to call, ours starts each call with 1,000 transitions.
     """
-    model = make_dqn(dict(snake.collect_and_learn(seed, 1, EVERY, BATCH_SIZE).config), seed)
+    model = make_dqn(dict(snake.collect_and_learn(seed, 1, TRAIN_FREQUENCY, BATCH_SIZE).config), seed)
     bench(partial(model.learn, STEPS, reset_num_timesteps=False), items=STEPS, unit="environment steps")

@@ -17,7 +17,7 @@ from ..bench import Bench
 from ..ops import build
 
 pytestmark = pytest.mark.peer
-EVERY, BATCH_SIZE, EXPLORE = 4, 32, 0.1  # steps per update; minibatch size; share of random actions
+TRAIN_FREQUENCY, BATCH_SIZE, EXPLORE = 4, 32, 0.1  # steps per update; minibatch size; share of random actions
 
 
 def drawn_for_a_step(key: Any, num_envs: int) -> Any:
@@ -36,12 +36,13 @@ def drawn_rows(key: Any, num_envs: int, stored: Any) -> Any:
     """Return random rows of the stored transitions for each minibatch of a step, i32[U, B]."""
     import jax
 
-    return jax.random.randint(key, (max(1, num_envs // EVERY), BATCH_SIZE), 0, stored)
+    return jax.random.randint(key, (max(1, num_envs // TRAIN_FREQUENCY), BATCH_SIZE), 0, stored)
 
 
 def of_updates(values: Any, num_envs: int) -> Any:
     """Return the entries of the steps that learn."""
-    return values[EVERY // num_envs - 1 :: EVERY // num_envs] if num_envs < EVERY else values
+    steps = max(1, TRAIN_FREQUENCY // num_envs)  # per update
+    return values[steps - 1 :: steps]
 
 
 def make_train(config: dict[str, Any], num_envs: int, num_steps: int) -> Any:
@@ -55,10 +56,10 @@ def make_train(config: dict[str, Any], num_envs: int, num_steps: int) -> Any:
     import optax
 
     from rl_impls.snake import jax_env
-    from rl_impls.snake.spec import Geometry
+    from rl_impls.snake.env import Geometry
 
-    geometry, capacity, updates = Geometry(), config["capacity"], max(1, num_envs // EVERY)
-    optimizer = optax.chain(optax.clip_by_global_norm(config["gradient_norm"]), optax.adam(config["learning_rate"]))
+    geometry, capacity, updates = Geometry(), config["capacity"], max(1, num_envs // TRAIN_FREQUENCY)
+    optimizer = optax.chain(optax.clip_by_global_norm(config["max_grad_norm"]), optax.adam(config["learning_rate"]))
 
     def q_values(params: Any, obs: Any) -> Any:
         h = jax.nn.relu(obs @ params["w0"] + params["b0"])
@@ -104,10 +105,13 @@ def make_train(config: dict[str, Any], num_envs: int, num_steps: int) -> Any:
             return jax.lax.scan(lambda train, rows: learn(train, buffer, pushed, rows), train, rows)
 
         train, losses = jax.lax.cond(
-            count // EVERY > passed // EVERY, learn_all, lambda train: (train, jnp.zeros(updates)), train
+            count // TRAIN_FREQUENCY > passed // TRAIN_FREQUENCY,
+            learn_all,
+            lambda train: (train, jnp.zeros(updates)),
+            train,
         )
         target = jax.lax.cond(
-            count // config["target_every"] > passed // config["target_every"],
+            count // config["target_frequency"] > passed // config["target_frequency"],
             lambda: train["params"], lambda: train["target"],
         )  # fmt: skip
         state = state | {
@@ -133,7 +137,7 @@ class ScannedLoop:
 
         from rl_impls.snake import jax_env
         from rl_impls.snake._jax import as_state
-        from rl_impls.snake.spec import Geometry
+        from rl_impls.snake.env import Geometry
 
         self.num_envs = num_envs
         optimizer, train = make_train(config, num_envs, num_steps)
@@ -171,9 +175,9 @@ class ScannedLoop:
 
     def rows_of_steps(self, rows: Any) -> Any:
         """Expand the minibatch rows of each update to every step; steps that do not learn ignore theirs."""
-        if self.num_envs < EVERY:
-            return np.repeat(rows[:, None], EVERY // self.num_envs, axis=0)
-        return rows.reshape(-1, self.num_envs // EVERY, BATCH_SIZE)
+        if self.num_envs < TRAIN_FREQUENCY:
+            return np.repeat(rows[:, None], TRAIN_FREQUENCY // self.num_envs, axis=0)
+        return rows.reshape(-1, self.num_envs // TRAIN_FREQUENCY, BATCH_SIZE)
 
     def output(self, result: Any) -> list[Any]:
         """Return the result and the weights, as ``Built.output`` does."""
@@ -204,9 +208,9 @@ def test_scanned_loop(bench: Bench, seed: int, num_envs: int) -> None:
     Random numbers are generated before timing, and episode statistics are left out.
     """
     pytest.importorskip("optax")
-    problem = snake.collect_and_learn(seed, num_envs, EVERY, BATCH_SIZE, "compiled")
+    problem = snake.collect_and_learn(seed, num_envs, TRAIN_FREQUENCY, BATCH_SIZE, "compiled")
     *numbers, rows = problem.args
-    loop = ScannedLoop(dict(problem.config), num_envs, len(rows) * EVERY // num_envs)
+    loop = ScannedLoop(dict(problem.config), num_envs, len(rows) * TRAIN_FREQUENCY // num_envs)
     args = (*numbers, loop.rows_of_steps(rows))
     bench(loop, *args, reset=loop.reset, output=loop.output, max_calls=1, **problem.cost)
 
@@ -218,7 +222,7 @@ def test_scanned_loop_that_draws(bench: Bench, seed: int, num_envs: int) -> None
     Left out: episode statistics.
     """
     pytest.importorskip("optax")
-    problem = snake.collect_and_learn(seed, num_envs, EVERY, BATCH_SIZE, "compiled")
+    problem = snake.collect_and_learn(seed, num_envs, TRAIN_FREQUENCY, BATCH_SIZE, "compiled")
     loop = ScannedLoop(dict(problem.config), num_envs, snake.loop_steps(num_envs, "compiled"), seed)
     bench(loop, reset=loop.reset, output=loop.output, max_calls=1, **problem.cost)
 
@@ -226,12 +230,12 @@ def test_scanned_loop_that_draws(bench: Bench, seed: int, num_envs: int) -> None
 @pytest.mark.parametrize("num_envs", [1, 64])
 def test_our_loop_that_draws(bench: Bench, seed: int, num_envs: int) -> None:
     """Our loop with the scanned loop's random numbers, while generating as many with NumPy as its trainer does."""
-    problem = snake.collect_and_learn(seed, num_envs, EVERY, BATCH_SIZE, "compiled")
+    problem = snake.collect_and_learn(seed, num_envs, TRAIN_FREQUENCY, BATCH_SIZE, "compiled")
     op = build(problem, "compiled", "jax")
     num_steps, stored = snake.loop_steps(num_envs, "compiled"), len(problem.config["stored"][0])
     numbers = drawn(seed, num_envs, num_steps, stored)
     updates, rng = len(numbers[-1]), np.random.default_rng(seed)
-    highs = stored + EVERY * np.arange(1, updates + 1)[:, None]
+    highs = stored + TRAIN_FREQUENCY * np.arange(1, updates + 1)[:, None]
 
     def draw_and_play() -> Any:
         rng.random((num_steps, num_envs))

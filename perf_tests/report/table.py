@@ -64,10 +64,10 @@ def phases(row: Row) -> str:
     """Return the shares of a loop's phases, longest first, and the acting policy's lag."""
     spent: Mapping[str, float] = row.get("phases") or {}
     whole = sum(spent.values())
-    told = [f"{name} {100 * part / whole:.0f} %" for name, part in sorted(spent.items(), key=lambda item: -item[1])
+    shares = [f"{name} {100 * part / whole:.0f} %" for name, part in sorted(spent.items(), key=lambda item: -item[1])
             if part > 0.005 * whole]  # fmt: skip
     lag = [f"policy lag {row['policy_lag_steps']:.0f} steps"] if "policy_lag_steps" in row else []
-    return ", ".join(told + lag)
+    return ", ".join(shares + lag)
 
 
 def notes(row: Row) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -18,9 +18,7 @@ from ..params import CheckpointError
 class Agent(ABC):
     """An agent that can be trained, evaluated, saved and resumed.
 
-    Optional members: ``lines(figures, seconds)`` returns lines to print every ten seconds of training, from the last
-    result of :meth:`learn` and the seconds since the previous call. ``prepare()`` is called before training and raises
-    what :meth:`learn` would. The configuration's ``weights`` (their number) times its ``batch_size`` determines the
+    If its configuration has ``weights``, the number of weights of its net, they and ``batch_size`` determine the
     default number of threads.
 
     Args:
@@ -37,6 +35,7 @@ class Agent(ABC):
         Config: class of the configuration, see :mod:`.config`.
         UNIT: unit of training progress.
         CHANGEABLE: fields that may be overridden when a checkpoint is loaded.
+        STOCHASTIC: whether :meth:`evaluate` samples actions, unless it is called with ``deterministic=True``.
         config: configuration, with everything but the seed.
         rng: generator of all random numbers.
         step: training progress in its unit.
@@ -45,6 +44,7 @@ class Agent(ABC):
     Config: ClassVar[Any]
     UNIT: ClassVar[str] = "environment steps"
     CHANGEABLE: ClassVar[tuple[str, ...]] = ("backend", "form")
+    STOCHASTIC: ClassVar[bool] = False
 
     def __init__(self, backend: str = "torch", form: str = "full", *, seed: int, **config: Any) -> None:
         self.config = self.configure(backend=backend, form=form, **config)
@@ -80,18 +80,33 @@ class Agent(ABC):
 
     @abstractmethod
     def load_state(self, arrays: Mapping[str, Any]) -> None:
-        """Restore what :meth:`state` returned."""
+        """Restore what :meth:`state` returned; raise ValueError or KeyError for other arrays."""
 
-    def close(self) -> None:
+    def prepare(self) -> None:  # noqa: B027
+        """Build what :meth:`learn` needs, and raise what it would; called before the training begins."""
+
+    def lines(self, figures: Mapping[str, float], seconds: float) -> Sequence[str]:
+        """Return lines to print every ten seconds of training.
+
+        `figures` are the last result of :meth:`learn`, `seconds` the time since the previous call.
+        """
+        return ()
+
+    def agree(self, wanted: bool) -> bool:
+        """Return whether `wanted` is true in any of the processes that train together."""
+        return wanted
+
+    def close(self) -> None:  # noqa: B027
         """Stop the threads and processes that the agent started."""
 
     def save(self, path: Path) -> None:
         """Write a checkpoint atomically."""
+        arrays = self.state()  # first, as it may draw random numbers
         values = {
             "agent": type(self).__name__, "config": asdict(self.config), "rng": self.rng.bit_generator.state,
             "step": self.step,
         }  # fmt: skip
-        params.save(path, self.state(), **{name: json.dumps(value) for name, value in values.items()})
+        params.save(path, arrays, **{name: json.dumps(value) for name, value in values.items()})
 
     @classmethod
     def load(cls, path: Path, **changes: Any) -> Self:
@@ -111,14 +126,14 @@ class Agent(ABC):
         config = stored_config(path, metadata, cls.__name__)
         try:
             cls.configure(**config)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise CheckpointError(f"{path}: {error}") from error
         agent = cls(seed=0, **{**config, **changes})
         try:
             agent.rng.bit_generator.state = json.loads(metadata["rng"])
             agent.step = int(json.loads(metadata["step"]))
             agent.load_state(arrays)
-        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             agent.close()
             raise CheckpointError(f"{path}: not a checkpoint of this agent ({error!r})") from error
         return agent
@@ -128,9 +143,10 @@ def stored_config(path: Path, metadata: Mapping[str, str], agent: str) -> dict[s
     """Return the configuration in the metadata of a checkpoint; raise CheckpointError if it is of another agent."""
     try:
         config: dict[str, Any] = json.loads(metadata["config"])
+        found = json.loads(metadata.get("agent", "null"))
     except (KeyError, ValueError):
         raise CheckpointError(f"{path}: not a checkpoint of an agent") from None
-    if (found := json.loads(metadata.get("agent", "null"))) not in (None, agent):
+    if found not in (None, agent):  # older checkpoints name none
         raise CheckpointError(f"{path}: a checkpoint of {found}, not of {agent}")
     return config
 

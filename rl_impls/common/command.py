@@ -19,6 +19,7 @@ from .threads import configuration, described, use_threads
 from .workers import WorkersEnded
 
 EPISODES = 100  # default number of evaluation episodes
+USER_ERRORS = ValueError, OverflowError, FloatingPointError, NotImplementedError, ImportError, WorkersEnded
 
 
 def main(
@@ -30,7 +31,7 @@ def main(
 ) -> None:
     """Run a command of a workload; user errors print one line and exit with code 1, or argparse's 2.
 
-    Every field of the agent's configuration becomes an option of ``train``.
+    Every field of the agent's configuration is an option of ``train``.
 
     Args:
         agent: agent class of the workload.
@@ -45,7 +46,7 @@ def main(
     except OSError as error:
         named = error.strerror and error.filename
         sys.exit(f"{options.command}: {f'{error.filename}: {error.strerror}' if named else error}")
-    except (ValueError, NotImplementedError, ImportError, FloatingPointError, WorkersEnded) as error:
+    except USER_ERRORS as error:
         sys.exit(f"{options.command}: {error}")
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
@@ -95,7 +96,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[[], str
         "--episodes", "--num-episodes", type=int, default=EPISODES, metavar="N", help=f"default: {EPISODES}"
     )
     evaluates.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the episodes (default: 0)")
-    if getattr(agent, "STOCHASTIC", False):
+    if agent.STOCHASTIC:
         evaluates.add_argument("--deterministic", action="store_true", help="take the most likely action")
     for command in (trains, evaluates):
         command.add_argument(
@@ -114,15 +115,16 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[[], str
     )
     for name, field in fields_of(agent.Config).items():
         option, choices = f"--{name.replace('_', '-')}", choices_of(field)
-        parse, metavar = (
-            (type(choices[0]), None) if choices else PARSERS[get_origin(field.annotation) or field.annotation]
-        )
-        how: dict[str, Any] = {"type": parse, "choices": choices, "metavar": metavar}
+        how: dict[str, Any] = {"choices": choices}
+        if choices:
+            how["type"] = type(choices[0])
+        else:
+            how["type"], how["metavar"] = PARSERS[get_origin(field.annotation) or field.annotation]
         default = ",".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
-        text = (field.description or "").replace("%", "%%")
-        trains.add_argument(option, **how, help=f"{text} (default: {default})")
+        description = (field.description or "").replace("%", "%%")
+        trains.add_argument(option, **how, help=f"{description} (default: {default})")
         if name in ("backend", "form"):
-            evaluates.add_argument(option, **how, help=f"{text} (default: the checkpoint's)")
+            evaluates.add_argument(option, **how, help=f"{description} (default: the checkpoint's)")
     for name, text in others.items():
         summary = (text.__doc__ or "").partition("\n")[0].removeprefix("Return ").rstrip(".")
         command = commands.add_parser(name, help=f"print {summary}", allow_abbrev=False)
@@ -154,11 +156,11 @@ def evaluate(agent_class: type[Agent], options: argparse.Namespace) -> None:
     threads = use_threads(options, configuration(agent_class, fields, path), options.episodes)
     agent = agent_class.load(path, **fields)
     print(described(agent.config, threads), file=sys.stderr)
-    how = {"deterministic": True} if getattr(options, "deterministic", False) else {}
+    more: dict[str, Any] = {"deterministic": options.deterministic} if agent.STOCHASTIC else {}
     try:
         if wrong := training.not_finite(agent):
             raise FloatingPointError(f"{path}, step {agent.step}: {wrong}; evaluate an earlier checkpoint")
-        figures = agent.evaluate(options.episodes, options.seed, **how)
+        figures = agent.evaluate(options.episodes, options.seed, **more)
     finally:
         agent.close()
     width = max(map(len, figures))

@@ -43,41 +43,48 @@ class OneOf:
 def config(cls: Class) -> Class:
     """Make a frozen dataclass whose fields are validated; an invalid one raises a ValueError of one line.
 
-    Lists become tuples and NumPy numbers Python's. A ``__post_init__`` may check fields against each other.
+    Lists become tuples, and NumPy numbers Python's. A ``__post_init__`` may check fields against each other.
     """
-    made: Any = dataclass(cls, frozen=True, config=ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))
-    validate = made.__init__
+    validated: Any = dataclass(cls, frozen=True, config=ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))
+    validate = validated.__init__
 
     @functools.wraps(validate)
     def init(self: Any, *args: Any, **values: Any) -> None:
         try:
             validate(self, *map(plain, args), **{name: plain(value) for name, value in values.items()})
         except ValidationError as error:
-            raise ValueError(in_one_line(error, fields_of(made))) from None
+            raise ValueError(in_one_line(error, fields_of(validated))) from None
 
-    made.__init__ = init
-    checked: Class = made
-    return checked
+    validated.__init__ = init
+    result: Class = validated
+    return result
 
 
 def plain(value: Any) -> Any:
-    """Convert a NumPy number to Python's, and a list to a tuple."""
+    """Convert NumPy numbers to Python's, and lists to tuples."""
     if isinstance(value, np.generic):
         return value.item()
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(map(plain, value)) if type(value) in (list, tuple) else value
 
 
-def in_one_line(error: ValidationError, known: Iterable[str]) -> str:
+def in_one_line(error: ValidationError, known: Collection[str]) -> str:
     """Describe the first error, beginning with the name of the field: ``batch_size=0 should be greater than ...``."""
-    found = error.errors()[0]
-    if found["type"] == "value_error":  # raised by a __post_init__
-        return str(found["ctx"]["error"])
-    name, *inner = map(str, found["loc"])
-    if found["type"] == "unexpected_keyword_argument":
-        new = RENAMED.get(name)
-        return f"{name} is now {new}" if new in known else f"{name} is unknown (choose from {', '.join(known)})"
+    first = error.errors()[0]
+    if first["type"] == "value_error":  # raised by a __post_init__
+        return str(first["ctx"]["error"])
+    name, *inner = map(str, first["loc"])
+    if first["type"] == "unexpected_keyword_argument":
+        return unknown(name, known)
+    if first["type"] == "missing":
+        return f"{name} is missing"
     place = "".join(f"[{index}]" for index in inner)
-    return f"{name}{place}={found['input']!r} {found['msg'].removeprefix('Input ')}"
+    return f"{name}{place}={first['input']!r} {first['msg'].removeprefix('Input ')}"
+
+
+def unknown(name: str, known: Collection[str]) -> str:
+    """Return the error message for an unknown field."""
+    new = RENAMED.get(name)
+    return f"{name} is now {new}" if new in known else f"{name} is unknown (choose from {', '.join(known)})"
 
 
 def fields_of(config: Any) -> Mapping[str, FieldInfo]:
@@ -102,7 +109,7 @@ class YamlFile(NamedTuple):
 
     def located(self, error: ValueError, overridden: Collection[str] = ()) -> ValueError:
         """Add file and line to an error whose message begins with the name of a value that is not overridden."""
-        name = str(error).partition("=")[0].partition(" ")[0]
+        name = re.split(r"\W", str(error), maxsplit=1)[0]
         if name in overridden or name not in self.lines:
             return error
         return ValueError(f"{self.path}, line {self.lines[name]}: {error}")
@@ -112,7 +119,7 @@ def read_yaml(path: Path) -> YamlFile:
     """Read names and values from a YAML file; raise a ValueError with the line for anything else."""
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
         """YAML 1.1 reads ``1e-3`` as a string; this loader reads a number."""
 
     Loader.add_implicit_resolver(

@@ -18,7 +18,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from ..backends import PACKAGES, BackendUnavailable
-from .checks import LARGEST, check_choice, check_integer
+from .checks import LARGEST, check_integer, choose
 from .old_gym import silent_gym
 from .procgen_state import MODES, check_state, level_range
 
@@ -116,7 +116,7 @@ class ProcgenVectorEnv(VectorEnv):
         self, game="coinrun", num_envs=1, *, seed=0, mode="easy", start_level=0, num_levels=0, threads=None
     ):  # fmt: skip
         self.closed = True  # until the games are running
-        self.game, self.mode = check_choice("game", game, GAMES), check_choice("mode", mode, MODES)
+        self.game, self.mode = choose("game", game, GAMES), choose("mode", mode, MODES)
         self.num_envs, self.seed = check_integer("num_envs", num_envs, 1, MOST), check_seed(seed)
         self.num_levels = check_integer("num_levels", num_levels, 0)
         last = LARGEST - self.num_levels if self.num_levels else 0
@@ -255,8 +255,8 @@ class ProcgenVectorEnv(VectorEnv):
         for array, value in zip(arrays, values):
             array[env] = value
         returns, lengths, levels, solved = arrays
-        told = {"episode": {"r": returns, "l": lengths}, "level_seed": levels, "level_complete": solved}
-        return told | {f"_{name}": ended.copy() for name in told}
+        info = {"episode": {"r": returns, "l": lengths}, "level_seed": levels, "level_complete": solved}
+        return info | {f"_{name}": ended.copy() for name in info}
 
     def get_state(self):
         """Return a state from which the games continue, also in another process.
@@ -297,26 +297,29 @@ class ProcgenVectorEnv(VectorEnv):
     def check_open(self, name):
         """Raise ClosedEnvironmentError if the environment is closed; `name` is the calling method."""
         if self.closed:
-            raise ClosedEnvironmentError(f"{name}: got an environment that is closed, wanted an open one")
+            raise ClosedEnvironmentError(f"{name}() was called after close()")
 
     def check_actions(self, actions):
         """Raise ValueError unless `actions` is an array of N valid actions."""
         right = isinstance(actions, np.ndarray) and actions.shape == (self.num_envs,) and actions.dtype.kind in "iu"
         values = actions.tolist() if right else ()
         if not right or min(values) < 0 or max(values) >= ACTIONS:
-            kind = f"{actions.dtype}{list(actions.shape)}" if isinstance(actions, np.ndarray) else repr(actions)
-            got = values if right else kind
-            raise ValueError(f"actions: got {got}, wanted {self.num_envs} integers from 0 to {ACTIONS - 1}")
+            wanted = f"should be an array of {self.num_envs} integers from 0 to {ACTIONS - 1}"
+            raise ValueError(f"actions={values if right else described(actions)} {wanted}")
 
     def check_out(self, out):
         """Raise ValueError unless `out` is None or a writeable array of the frames' shape and dtype."""
         if out is None:
             return
-        if not isinstance(out, np.ndarray):
-            raise ValueError(f"out: got {type(out).__name__}, wanted an array, uint8{list(self.frames.shape)}")
-        if out.shape != self.frames.shape or out.dtype != np.uint8 or not out.flags.writeable:
-            kind = "" if out.flags.writeable else "a read-only "
-            raise ValueError(f"out: got {kind}{out.dtype}{list(out.shape)}, wanted uint8{list(self.frames.shape)}")
+        right = isinstance(out, np.ndarray) and out.shape == self.frames.shape and out.dtype == np.uint8
+        if not right or not out.flags.writeable:
+            kind = "read-only" if right else described(out)
+            raise ValueError(f"out={kind} should be a writeable array uint8{list(self.frames.shape)}")
+
+
+def described(value):
+    """Return dtype and shape of an array, or the text of anything else."""
+    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
 
 
 def check_seed(seed):

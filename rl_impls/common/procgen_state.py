@@ -25,17 +25,15 @@ def check_state(state, num_envs, *wanted):
     `wanted` is the game, mode, first level, and the one after the last.
     """
     if not isinstance(state, dict) or set(state) != set(STATE):
-        got = sorted(state) if isinstance(state, dict) else type(state).__name__
-        raise ValueError(f"state: got {got}, wanted {', '.join(STATE)} by name")
+        raise ValueError(f"state should be a dict with {', '.join(STATE)}")
     if not isinstance(state["games"], (list, tuple)) or len(state["games"]) != num_envs:
-        got = len(state["games"]) if isinstance(state["games"], (list, tuple)) else type(state["games"]).__name__
-        raise ValueError(f"state: games: got {got}, wanted a list of {num_envs}")
+        raise ValueError(f"state: games should be a list of {num_envs}")
     for name in STATE[1:]:
         if np.shape(state[name]) != (num_envs,):
-            raise ValueError(f"state: {name}: got shape {np.shape(state[name])}, wanted ({num_envs},)")
+            raise ValueError(f"state: {name} of shape {np.shape(state[name])} should have shape ({num_envs},)")
     for game in state["games"]:
-        if (got := made_for(game)) != wanted:
-            raise ValueError(f"state: got {in_words(got)}, wanted {in_words(wanted)}")
+        if (found := made_for(game)) != wanted:
+            raise ValueError(f"state of {in_words(found)} should be of {in_words(wanted)}")
 
 
 def made_for(game):
@@ -55,11 +53,11 @@ def made_for(game):
 
 
 def in_words(made):
-    """Describe the result of :func:`made_for`, as in ``a state of coinrun, easy, levels 0 to 199``."""
+    """Describe the result of :func:`made_for`, as in ``coinrun, easy, levels 0 to 199``."""
     if made is None:
-        return "what is no state of a game"
+        return "invalid bytes"
     game, mode, low, high = made
-    return f"a state of {game}, {mode}, levels {low} to {high - 1}"
+    return f"{game}, {mode}, levels {low} to {high - 1}"
 
 
 def pack(state):
@@ -72,7 +70,7 @@ def unpack(arrays):
     """Convert the arrays of :func:`pack` back; raise ValueError if the sizes do not add up."""
     sizes, joined = np.asarray(arrays["sizes"]), np.asarray(arrays["games"], np.uint8).tobytes()
     if sizes.ndim != 1 or (sizes < 0).any() or sizes.sum() != len(joined):
-        raise ValueError(f"sizes: got {sizes.tolist()}, wanted those of games of {len(joined)} bytes together")
+        raise ValueError(f"sizes={sizes.tolist()} should add up to the {len(joined)} bytes of the games")
     ends = np.cumsum(sizes)
     games = [joined[end - size : end] for size, end in zip(sizes.tolist(), ends.tolist())]
     return {"games": games, **{name: np.array(arrays[name]) for name in STATE[1:]}}

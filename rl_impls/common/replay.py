@@ -22,9 +22,9 @@ class Replay:
 
     def __init__(self, capacity, **example):
         if capacity < 1:
-            raise ValueError(f"capacity: got {capacity}, wanted 1 or more")
+            raise ValueError(f"capacity={capacity} should be 1 or more")
         if not example or PUSHED in example:
-            raise ValueError(f"fields: got {sorted(example)}, wanted one or more, none of them {PUSHED!r}")
+            raise ValueError(f"fields {sorted(example)} should be one or more, none of them {PUSHED!r}")
         self.capacity, self.pushed = capacity, 0
         self.fields = {
             name: np.zeros((capacity, *np.shape(value)), np.asarray(value).dtype) for name, value in example.items()
@@ -35,7 +35,7 @@ class Replay:
         """Return an empty buffer over existing arrays [capacity, ...], such as slices of larger ones."""
         rows = {name: len(field) for name, field in fields.items()}
         if not rows or PUSHED in rows or len(set(rows.values())) > 1 or min(rows.values()) < 1:
-            raise ValueError(f"fields: got {rows} rows, wanted one or more fields of as many rows, none {PUSHED!r}")
+            raise ValueError(f"fields {rows} should have equally many rows, 1 or more, and none be named {PUSHED!r}")
         replay = cls.__new__(cls)
         replay.capacity, replay.pushed, replay.fields = min(rows.values()), 0, fields
         return replay
@@ -45,7 +45,7 @@ class Replay:
 
     def push(self, **item):
         """Store one item, given by field name, in place of the oldest."""
-        self._check("item", item)
+        self._check(item)
         row = self.pushed % self.capacity
         for name, value in item.items():
             self.fields[name][row] = value
@@ -58,7 +58,7 @@ class Replay:
         """
         columns = {name: np.asarray(column) for name, column in columns.items()}
         count = next((len(column) for column in columns.values() if column.ndim), 0)
-        self._check("columns", columns, (count,))
+        self._check(columns, (count,))
         self.store(*[columns[name] for name in self.fields])
 
     def store(self, *columns):
@@ -74,11 +74,11 @@ class Replay:
             pushed += end - start
             start = end
 
-    def sample(self, rng, batch):
-        """Sample `batch` distinct items uniformly; return a copy of each field, [batch, ...], by name."""
-        if not 1 <= batch <= len(self):
-            raise ValueError(f"batch: got {batch}, wanted 1 to {len(self)}, the number of items stored")
-        rows = rng.choice(len(self), batch, replace=False)
+    def sample(self, rng, batch_size):
+        """Sample distinct items uniformly; return a copy of each field, [batch_size, ...], by name."""
+        if not 1 <= batch_size <= len(self):
+            raise ValueError(f"batch_size={batch_size} should be from 1 to {len(self)}, the number of items stored")
+        rows = rng.choice(len(self), batch_size, replace=False)
         return {name: field[rows] for name, field in self.fields.items()}
 
     def arrays(self):
@@ -89,24 +89,25 @@ class Replay:
     def restore(self, arrays):
         """Replace the contents by what :meth:`arrays` returned; raise ValueError for other names, shapes or dtypes."""
         if arrays.keys() != self.fields.keys() | {PUSHED}:
-            raise ValueError(f"arrays: got {sorted(arrays)}, wanted {sorted(self.fields.keys() | {PUSHED})}")
+            raise ValueError(f"arrays {sorted(arrays)} should be {sorted(self.fields.keys() | {PUSHED})}")
         pushed = arrays[PUSHED]
         if pushed.shape != () or pushed.dtype != np.int64 or pushed < 0:
-            raise ValueError(f"{PUSHED}: got {pushed!r}, wanted an int64 of 0 or more")
+            raise ValueError(f"{PUSHED}={pushed!r} should be an int64 of 0 or more")
         stored = min(int(pushed), self.capacity)
         for name, field in self.fields.items():
-            got, wanted = arrays[name], field[:stored]
-            if got.shape != wanted.shape or got.dtype != wanted.dtype:
-                raise ValueError(f"{name}: got {got.dtype}{list(got.shape)}, wanted {wanted.dtype}{list(wanted.shape)}")
+            if arrays[name].dtype != field.dtype:
+                raise ValueError(f"{name} of dtype {arrays[name].dtype} should be {field.dtype}")
+        self._check({name: arrays[name] for name in self.fields}, (stored,))
         for name, field in self.fields.items():
             field[:stored] = arrays[name]
         self.pushed = int(pushed)
 
-    def _check(self, what, values, rows=()):
+    def _check(self, values, rows=()):
+        """Raise ValueError unless `values` has a value [*rows, ...] for each field."""
         if values.keys() != self.fields.keys():
-            raise ValueError(f"{what}: got the fields {sorted(values)}, wanted {sorted(self.fields)}")
+            raise ValueError(f"fields {sorted(values)} should be {sorted(self.fields)}")
         for name, value in values.items():
             field, value = self.fields[name], np.asarray(value)
-            wanted = (*rows, *field.shape[1:])
-            if value.shape != wanted or not np.can_cast(value.dtype, field.dtype, "same_kind"):
-                raise ValueError(f"{name}: got {value.dtype}{list(value.shape)}, wanted {field.dtype}{list(wanted)}")
+            shape = (*rows, *field.shape[1:])
+            if value.shape != shape or not np.can_cast(value.dtype, field.dtype, "same_kind"):
+                raise ValueError(f"{name} {value.dtype}{list(value.shape)} should be {field.dtype}{list(shape)}")

@@ -79,7 +79,7 @@ class Recorder:
 
 
 def keep_summary(folder: Path, config: Mapping[str, Any], figures: Mapping[str, Any]) -> None:
-    """Write the summary of a run: its configuration and its figures, if any yet."""
+    """Write the summary of a run: its configuration and its figures so far."""
     write_whole(folder / SUMMARY, json.dumps({"config": config, **figures}, indent=2).encode() + b"\n")
 
 
@@ -126,8 +126,7 @@ def summary(folder: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads((folder / SUMMARY).read_text())
     except (OSError, ValueError) as error:
-        wanted = "the folder of a run, as train --output-dir makes it"
-        raise ValueError(f"run: got {folder}, wanted {wanted} ({error})") from None
+        raise ValueError(f"{folder} is not the --output-dir of a training ({error})") from None
     return found
 
 

@@ -25,9 +25,9 @@ def default_threads(work: float) -> int:
 
     `work` is the number of weights times the samples per batch.
     """
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    if said.isdecimal() and int(said):
-        return int(said)
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
     return 1 if work < SMALL else len(os.sched_getaffinity(0))
 
 

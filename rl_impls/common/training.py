@@ -19,7 +19,7 @@ import numpy as np
 
 from .agent import Agent
 from .checks import check_integer
-from .config import RENAMED, YamlFile, fields_of, read_yaml
+from .config import YamlFile, fields_of, read_yaml, unknown
 from .ranks import launched
 from .runs import CHECKPOINT, SUMMARY, Recorder, keep_summary, peak_memory, provenance, summary
 from .signals import ending_signals
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress
 
-SAVED_EVERY = 600  # seconds
-SAID_EVERY = 10  # seconds between the lines of an agent that has ``lines()``
+SAVE_EVERY = 600  # seconds
+LINES_EVERY = 10  # seconds
 UNITS = {"h": 3600, "m": 60, "s": 1}
 
 
@@ -47,11 +47,10 @@ def from_file(config: Any, path: Path | None) -> YamlFile:
     """Read a configuration file, which may set the configuration's fields, the seed, and steps or duration."""
     if path is None:
         return YamlFile()
-    found, known = read_yaml(path), {*fields_of(config), "seed", "steps", "duration"}
-    for name in found.values.keys() - known:
-        new = RENAMED.get(name)
-        what = f"is now {new}" if new in known else f"is unknown (choose from {', '.join(sorted(known))})"
-        raise ValueError(f"{path}, line {found.lines[name]}: {name} {what}")
+    found, known = read_yaml(path), (*fields_of(config), "seed", "steps", "duration")
+    for name, line in found.lines.items():
+        if name not in known:
+            raise ValueError(f"{path}, line {line}: {unknown(name, known)}")
     return found
 
 
@@ -140,8 +139,7 @@ def train(agent_class: type[Agent], options: argparse.Namespace) -> None:
 
 def save_first(agent: Agent, path: Path) -> None:
     """Write the first checkpoint, so that an unwritable path or an agent that cannot learn is found before training."""
-    if hasattr(agent, "prepare"):
-        agent.prepare()
+    agent.prepare()
     if wrong := not_finite(agent):
         raise FloatingPointError(f"{path}, step {agent.step}: {wrong}; resume from an earlier checkpoint")
     agent.save(path)
@@ -172,8 +170,7 @@ def not_finite(agent: Agent, figures: Mapping[str, float] = MappingProxyType({})
     loss = figures.get("loss", 0.0) if figures.get("updates", 1) else 0.0
     if not math.isfinite(loss):
         return f"the loss became {loss}"
-    weights: Mapping[str, Any] = getattr(agent, "params", {})
-    return "" if all(np.isfinite(value).all() for value in weights.values()) else "weights became infinite or NaN"
+    return "" if all(np.isfinite(value).all() for value in agent.params.values()) else "weights became infinite or NaN"
 
 
 def run(
@@ -186,13 +183,12 @@ def run(
     """
     first = agent.step
     total = first + steps if steps else round(duration or 0)
-    shows, agree = launched()[0] == 0, getattr(agent, "agree", bool)
     kept = first  # step of the last checkpoint
     failed: OSError | None = None
-    with stop_signals() as signals, progress_bar(disable=not shows) as progress:
+    with stop_signals() as signals, progress_bar(disable=launched()[0] > 0) as progress:
         task = progress.add_task("training", total=total, completed=first if steps else 0, rate="")
-        start, now, saved, said, over = perf_counter(), 0.0, 0.0, 0.0, False
-        while not agree(bool(signals) or over or failed is not None):
+        start, now, saved, printed, over = perf_counter(), 0.0, 0.0, 0.0, False
+        while not agent.agree(bool(signals) or over or failed is not None):
             before = agent.step
             try:
                 figures = agent.learn()
@@ -206,19 +202,19 @@ def run(
                 rate = f"{(agent.step - first) / now:,.0f} {agent.UNIT}/s"
                 done = min(agent.step if steps else int(now), total)
                 progress.update(task, completed=done, description=text, rate=rate)
-                if hasattr(agent, "lines") and (now - said >= SAID_EVERY or over):
-                    for line in agent.lines(figures, now - said):
+                if now - printed >= LINES_EVERY or over:
+                    for line in agent.lines(figures, now - printed):
                         progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
-                    said = now
+                    printed = now
             except OSError as error:  # a full disk or a closed terminal: save before it ends the command
                 failed = error
             wrong = not_finite(agent, figures)
-            if agree(bool(wrong)):
+            if agent.agree(bool(wrong)):
                 raise FloatingPointError(
                     f"between steps {before} and {agent.step}, {wrong or 'weights became infinite or NaN'}; "
                     f"{path} still holds the last good state; train with a smaller --learning-rate"
                 )
-            if agree(now - saved >= SAVED_EVERY):
+            if agent.agree(now - saved >= SAVE_EVERY):
                 try:
                     agent.save(path)
                     kept = agent.step

@@ -247,7 +247,7 @@ class Workers:
     def check_open(self):
         """Raise :class:`WorkersEnded` if there are no workers any more."""
         if not self.members:
-            raise WorkersEnded(f"{self.KIND}s: got a call after they were ended, wanted it before close()")
+            raise WorkersEnded(f"{self.KIND}s were called after close() or a failure")
 
     def send(self, index, message):
         """Send a worker a message; a dead worker is only replaced while waiting for its answer."""

@@ -52,29 +52,29 @@ def facts(run: Run) -> dict[str, str]:
 
 def cautions(run: Run, others: Sequence[Run], claims: Claims | None) -> list[str]:
     """Return warnings: single samples, and other runs or claims that do not match this run."""
-    told = warnings({**run.machine, "git": run.commit}, run.rows)
+    found = warnings({**run.machine, "git": run.commit}, run.rows)
     if not run.machine:
-        told.append(
+        found.append(
             "This run is not from this suite. Its benchmarks were timed one after the other in one process. Other "
             "load may have slowed only some of them. Compare with care."
         )
     single = sum(row["samples"] < 2 for row in run.rows)
     if single:
-        told.append(f"{single} of {len(run.rows)} benchmarks have one sample, so their error is unknown.")
+        found.append(f"{single} of {len(run.rows)} benchmarks have one sample, so their error is unknown.")
     commits = sorted({other.commit for other in others if other.commit != run.commit})
     if commits:
-        told.append(f"The runs with other numbers of threads are from other commits: {', '.join(commits)}.")
+        found.append(f"The runs with other numbers of threads are from other commits: {', '.join(commits)}.")
     here = place(run.machine)
     machines = sorted({place(other.machine) for other in others} - {here, ""})
     if here and machines:
-        told.append(f"The runs with other numbers of threads are from other machines: {', '.join(machines)}.")
+        found.append(f"The runs with other numbers of threads are from other machines: {', '.join(machines)}.")
     if claims and not run.commit.startswith(claims.commit[:7]):
-        told.append(f"The claims were measured at another commit: {claims.commit[:12]}.")
+        found.append(f"The claims were measured at another commit: {claims.commit[:12]}.")
     if claims and claims.dirty:
-        told.append("The claims were measured with uncommitted changes.")
+        found.append("The claims were measured with uncommitted changes.")
     if claims and here and place(claims.machine) not in (here, ""):
-        told.append(f"The claims were measured on another machine: {place(claims.machine)}.")
-    return told
+        found.append(f"The claims were measured on another machine: {place(claims.machine)}.")
+    return found
 
 
 def place(machine: Mapping[str, Any]) -> str:

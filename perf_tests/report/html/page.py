@@ -14,7 +14,7 @@ from perf_tests.report.results import COLUMNS, HOW, cells
 from rlgauge.artifact import Artifact
 from rlgauge.report import WORDS
 
-from . import gated, options, limit, over_commits, phases, promised, scaling, threads
+from . import gated, limit, options, over_commits, phases, promised, scaling, threads
 from .claims import Claims
 from .facts import cautions, facts, machine, tiles
 from .figures import Chapter, by
@@ -67,14 +67,14 @@ def section(chapter: Chapter) -> str:
 
 def every(rows: Sequence[Row]) -> str:
     """Return folded tables of all benchmarks, one per workload."""
-    told = []
+    folded = []
     for (workload,), found in by(rows, "workload").items():
         lines = [[f"{workload}.{row['op']}", *cells(row)] for row in found]
-        told.append(
+        folded.append(
             f"<details><summary>{escape(workload)}: {len(found)} benchmarks</summary>"
             f"{table(['op', *COLUMNS], lines)}</details>"
         )
-    return "".join(told)
+    return "".join(folded)
 
 
 def embedded(data: object) -> str:
@@ -119,7 +119,7 @@ def page(
         },
     }
     links = "".join(f'<a href="#{one.name}">{escape(one.title)}</a>' for one in found if one.figures or one.html)
-    told = cautions(run, runs[1:], claims)
+    warned = cautions(run, runs[1:], claims)
     counted = tiles(run.rows, {**verdicts(claims), **outcome(artifact)})
     return Template((HERE / "page.html").read_text()).substitute(
         title=escape(f"rlgauge: {run.commit}, {run.result.datetime[:10]}"),
@@ -128,7 +128,7 @@ def page(
         tiles="".join(f"<div><b>{escape(count)}</b> {escape(name)}</div>" for name, count in counted.items()),
         facts="".join(f"<dt>{escape(name)}</dt><dd>{escape(one)}</dd>" for name, one in facts(run).items()),
         subtitle=escape(f"{machine(run)} · commit {run.commit} · {run.result.datetime[:10]}"),
-        cautions="".join(f"<li>{escape(words)}</li>" for words in told),
+        cautions="".join(f"<li>{escape(words)}</li>" for words in warned),
         sections="".join(map(section, found)),
         legend=escape(HOW),
         every=every(run.rows),

@@ -59,7 +59,7 @@ function bars(found, color) {
     arrayminus: found.map(([y, low]) => (low == null ? 0 : y - low)),
   };
 }
-function told(point, found, words) {
+function hoverText(point, found, words) {
   const [y, low, high] = found, between = low == null ? "" : ` (${words(low)} to ${words(high)})`;
   return `${escaped(point.id)}<br>${words(y)}${between}`;
 }
@@ -90,7 +90,7 @@ const KINDS = {
       return {
         type: "scatter", mode: "lines+markers", name: series.name, x: series.points.map((point) => point.x),
         y: found.map(([y]) => y), error_y: bars(found, color), hoverinfo: "text",
-        text: series.points.map((point, k) => told(point, found[k], words)),
+        text: series.points.map((point, k) => hoverText(point, found[k], words)),
         line: { color, width: 2, dash: dash(series.form, others) },
         marker: { color, size: 7, symbol: SYMBOLS[forms.indexOf(series.form) % 8] },
       };
@@ -121,7 +121,7 @@ const KINDS = {
         type: "scatter", mode: "markers", name: series.name, x: found.map(([y]) => y),
         error_x: promised ? {} : bars(found, color),
         y: series.points.map((point) => place.at.get(point.at) + place.below + offset(point)), hoverinfo: "text",
-        text: series.points.map((point, k) => told(point, found[k], words)),
+        text: series.points.map((point, k) => hoverText(point, found[k], words)),
         marker: { color, size: promised ? 11 : 9, symbol: promised ? "diamond-open" : "circle", line: { width: promised ? 1.6 : 0 } },
       };
     });
@@ -161,7 +161,7 @@ const KINDS = {
     const data = shown.map((series) => ({
       type: "scatter", mode: "markers", name: series.name, x: series.points.map((point) => point.y), hoverinfo: "text",
       y: series.points.map((point) => place.at.get(point.at) + place.below + spread(names, series.name)),
-      text: series.points.map((point) => told(point, [point.y], percent)),
+      text: series.points.map((point) => hoverText(point, [point.y], percent)),
       marker: { color: view.color(series.backend), size: 8, opacity: 0.75 },
     }));
     const values = shown.flatMap((series) => series.points.map((point) => point.y));

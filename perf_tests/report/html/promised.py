@@ -16,7 +16,7 @@ LEAD = (
     "How many times as fast each claimed change is, with its interval, in pairs of fresh processes. The diamond marks "
     "the lowest promised ratio."
 )
-COLUMNS = ("claim", "source", "promised", "compared", "measured", "pairs", "verdict", "same answer")
+COLUMNS = ("claim", "source", "promised", "compared", "measured", "pairs", "verdict", "same output")
 SAME: Mapping[bool | None, str] = {True: "yes", False: "no", None: ""}
 
 
