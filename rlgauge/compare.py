@@ -204,7 +204,7 @@ class TwoTestPairs(Pairs):
     """Pairs whose sides run different tests, each with its own number of calls per sample.
 
     `tests` has the ids of the two tests of each comparison, `tolerances` its largest relative difference of outputs,
-    and `compared` names those whose outputs are compared.
+    and `checked` names those whose outputs are compared.
     """
 
     def __init__(
@@ -214,11 +214,11 @@ class TwoTestPairs(Pairs):
         tolerances: dict[str, float],
         folder: Path,
         tests: Mapping[str, tuple[str, str]],
-        compared: Collection[str],
+        checked: Collection[str],
     ) -> None:
         blocks = 1 if plan.measure in MEMORY else plan.blocks
         super().__init__(sides, blocks, plan.limit, tolerances, folder, random.Random(plan.seed))
-        self.tests, self.compared, self.quantity = tests, compared, plan.measure
+        self.tests, self.checked, self.quantity = tests, checked, plan.measure
         self.info: dict[str, list[dict[str, Any]]] = {}  # extra_info of both tests
         self.side_plans: dict[str, list[SamplePlan]] = {}
 
@@ -229,7 +229,7 @@ class TwoTestPairs(Pairs):
     def prepare(self, workers: Sequence[Worker], name: str, record: Record) -> bool:
         """Prepare both tests; raise CaseError if one fails or the outputs differ."""
         files = self.folder / "first.output", self.folder / "second.output"
-        compared = name in self.compared and name not in self.info
+        compared = name in self.checked and name not in self.info
         with as_case_error(name):
             for worker, test, file in zip(workers, self.tests[name], files, strict=True):
                 worker.ask("prepare", identity=test, output=str(file) if compared else None)
@@ -336,12 +336,12 @@ class Comparisons:
             for name, threads in (("base", plan.threads_a), ("head", plan.threads_b))
         ]
         tolerances = {name: tolerance_of(plans[name], pair) for name, pair in tests.items()}
-        compared = [name for name in tests if plans[name].outputs != "ignore"]
+        checked = [name for name in tests if plans[name].outputs != "ignore"]
         ids = {name: (first.id, second.id) for name, (first, second) in tests.items()}
-        alike = {name: (pair, name in compared, tolerances[name]) for name, pair in ids.items()}
+        alike = {name: (pair, name in checked, tolerances[name]) for name, pair in ids.items()}
         first_of = {key: name for name, key in reversed(alike.items())}
         self.sampled = {name: first_of[key] for name, key in alike.items()}  # the comparison whose samples it shares
-        self.pairs = TwoTestPairs(sides, plan, tolerances, layout.folder, ids, compared)
+        self.pairs = TwoTestPairs(sides, plan, tolerances, layout.folder, ids, checked)
         machine = source.machine()
         self.results = {
             name: Result(*pair, measure=plans[name].measure, machine=machine) for name, pair in ids.items()
