@@ -221,8 +221,6 @@ def test_checkpoint_of_an_unreachable_cluster_can_be_evaluated_and_resumed_elsew
     other = ProcgenAgent.load(path)
     assert (other.config.cluster, other.step, other.seed) == ("127.0.0.1:1", agent.step, agent.seed)
     np.testing.assert_equal(other.evaluate(2, seed=5), agent.evaluate(2, seed=5))
-    with pytest.raises(ValueError, match=r"^cluster='127.0.0.1:1' cannot be reached: "):
-        other.prepare()
 
     other = ProcgenAgent.load(path, actors=0, lag=0, cluster="")
     try:
