@@ -20,7 +20,7 @@ def test_q_values_of_any_batch_size_match_the_reference(backend, unavailable):
     for rows in (1, 3, 65, 2500):
         states = np.resize(STATES, (rows, 16)) * np.linspace(0.5, 1, rows, dtype=np.float32)[:, None]
         try:
-            batch = agent.q_values(states)
+            batch = agent.get_qs_batch(states)
         except BackendUnavailable as error:
             unavailable(error)
         assert batch.dtype == np.float32
@@ -29,22 +29,22 @@ def test_q_values_of_any_batch_size_match_the_reference(backend, unavailable):
 
 def test_returned_q_values_belong_to_the_caller(learner):
     agent = make(learner)
-    first = agent.q_values(STATES[:1])
+    first = agent.get_qs_batch(STATES[:1])
     kept = first.copy()
-    agent.q_values(STATES[1:2])[:] = 0
+    agent.get_qs_batch(STATES[1:2])[:] = 0
     np.testing.assert_array_equal(first, kept)
-    np.testing.assert_array_equal(agent.q_values(STATES[:1]), kept)
+    np.testing.assert_array_equal(agent.get_qs_batch(STATES[:1]), kept)
 
 
 def test_without_exploration_the_best_action_is_taken():
     agent = make()
-    assert [agent.act(state, 0.0) for state in STATES] == agent.q_values(STATES).argmax(axis=1).tolist()
+    assert [agent.act(state, 0.0) for state in STATES] == agent.get_qs_batch(STATES).argmax(axis=1).tolist()
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_exploration_takes_every_action_equally_often(epsilon):
     agent, draws = make(), 5000
-    best = agent.q_values(STATES[:1]).argmax()
+    best = agent.get_qs_batch(STATES[:1]).argmax()
     counts = np.bincount([agent.act(STATES[0], epsilon) for _ in range(draws)], minlength=25)
     law = np.full(25, epsilon / 25)
     law[best] += 1 - epsilon
@@ -62,11 +62,11 @@ def test_jax_compiles_one_program_for_each_power_of_two_of_rows():
             programs.append(duration_secs)
 
     agent = make("jax", hidden=(9, 7))  # widths of no other test: JAX shares programs between agents
-    agent.q_values(STATES[:1])
+    agent.get_qs_batch(STATES[:1])
     monitoring.register_event_duration_secs_listener(listen)
     try:
         for rows in range(2, 71):
-            agent.q_values(np.resize(STATES, (rows, 16)))
+            agent.get_qs_batch(np.resize(STATES, (rows, 16)))
     finally:
         monitoring.unregister_event_duration_listener(listen)
     assert len(programs) == len((2, 4, 8, 16, 32, 64, 128))
@@ -75,13 +75,13 @@ def test_jax_compiles_one_program_for_each_power_of_two_of_rows():
 def test_q_values_of_every_batch_size_follow_the_updates(learner):
     agent = make(learner)
     fill(agent, 20)
-    before = agent.q_values(STATES[:5])
+    before = agent.get_qs_batch(STATES[:5])
     for _ in range(2):
         agent.train()
         for rows in (7, 5, 8, 12):  # 5, 7 and 8 share a compiled size
             expected = q_values(agent.params, STATES[:rows])
-            np.testing.assert_allclose(agent.q_values(STATES[:rows]), expected, atol=1e-6)
-    assert not np.allclose(agent.q_values(STATES[:5]), before, atol=1e-6)
+            np.testing.assert_allclose(agent.get_qs_batch(STATES[:rows]), expected, atol=1e-6)
+    assert not np.allclose(agent.get_qs_batch(STATES[:5]), before, atol=1e-6)
 
 
 def test_loss_falls(learner):

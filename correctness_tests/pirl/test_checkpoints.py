@@ -22,7 +22,7 @@ def test_a_checkpoint_of_one_backend_goes_on_with_another(tmp_path, learner):
         agent.train()
     agent.save(tmp_path / "agent")
     served = PirlAgent.load(tmp_path / "agent", backend="numpy")
-    np.testing.assert_allclose(served.q_values(STATES), agent.q_values(STATES), atol=1e-6)
+    np.testing.assert_allclose(served.get_qs_batch(STATES), agent.get_qs_batch(STATES), atol=1e-6)
     served.save(tmp_path / "again")
     assert everything(PirlAgent.load(tmp_path / "again", backend=learner)) == everything(agent)
     resumed = PirlAgent.load(tmp_path / "agent", backend="jax" if learner == "torch" else "torch")

@@ -75,7 +75,7 @@ def test_epsilon_is_the_share_of_drawn_actions_while_driving(epsilon, greedy):
     driver = make(**SMALL | {"warm_up": 1000}, epsilon_start=epsilon, epsilon_end=epsilon)
     driver.learn()
     stored = driver.replay.arrays()
-    best = driver.q_values(stored["state"]).argmax(axis=1) == stored["action"]
+    best = driver.get_qs_batch(stored["state"]).argmax(axis=1) == stored["action"]
     assert best.all() if greedy else best.mean() < 0.2
 
 
@@ -87,7 +87,7 @@ def test_evaluation_equals_driving_each_episode_alone():
         env = PirlEnv()
         state, _ = env.reset(seed=int(seed))
         starts.add(state.tobytes())
-        assert seen["predicted"][k] == pytest.approx(driver.q_values(state[None]).max(), abs=1e-6)
+        assert seen["predicted"][k] == pytest.approx(driver.get_qs_batch(state[None]).max(), abs=1e-6)
         rewards = []
         while env.running:
             state, reward, *_ = env.step(driver.act(state, 0.0))

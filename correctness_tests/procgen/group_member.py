@@ -9,7 +9,6 @@ import numpy as np
 from correctness_tests.procgen.loops import numbers
 from correctness_tests.procgen.problem import build
 from rl_impls.common.ranks import launched
-from rl_impls.procgen import group
 from rl_impls.procgen.problem import a2c, ppo, ppo_update
 
 BATCH_SIZE = 32
@@ -43,6 +42,8 @@ def loop(algorithm, **member):
 
 if __name__ == "__main__":
     rank, processes = launched()
+    from rl_impls.procgen import group
+
     group.join()
     losses, weights = updates(rank, processes)
     arrays = {f"update.{name}": value for name, value in weights.items()}

@@ -153,7 +153,7 @@ def test_the_gates_verdicts_are_shown_worst_first():
     chapter = gated.chapter(artifact())
     figure = only(chapter)
     assert [cells[:2] for cells in figure.rows] == [[KNOWN, "slower"], ["pirl.act[full-numpy]", "ok"]]
-    assert re.fullmatch(r"\+6\.8 % \[\+6\.\d, \+7\.\d\]", figure.rows[0][2])
+    assert re.fullmatch(r"\+6\.8% \[\+6\.\d, \+7\.\d\]", figure.rows[0][2])
     assert figure.rows[0][3] == "16"
     assert "failed" in chapter.html
 

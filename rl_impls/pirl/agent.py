@@ -103,7 +103,7 @@ class PirlAgent(Agent):
         """Return an epsilon-greedy action for one state, f32[16]."""
         if self.rng.random() < epsilon:
             return int(self.rng.integers(ACTIONS))
-        return int(self.q_values(state[None]).argmax())
+        return int(self.get_qs(state).argmax())
 
     def learn(self):
         """Drive for one chunk of environment steps, continuing the current episode, and make the updates that are due.
@@ -158,8 +158,13 @@ class PirlAgent(Agent):
         learner.load_state(self._state)
         self._learner = learner
 
-    def q_values(self, states):
-        """Return the Q-values.  f32[B, 16] -> f32[B, 25]"""
+    def get_qs(self, state):
+        """Return the Q-values of one state.  f32[16] -> f32[25]"""
+        return self.get_qs_batch(state[None])[0]
+
+    def get_qs_batch(self, states):
+        """Return the Q-values of a batch of states.  f32[B, 16] -> f32[B, 25]"""
+        states = np.asarray(states, np.float32)
         if self.backend.compile == "eager":
             return self._forward(states)
         outs = []
@@ -190,10 +195,10 @@ class PirlAgent(Agent):
         seeds = np.random.default_rng(seed).integers(2**31, size=check_integer("episodes", episodes, 1))
         envs = [PirlEnv() for _ in seeds]
         states = np.array([env.reset(seed=int(number))[0] for env, number in zip(envs, seeds)])
-        predicted = self.q_values(states).max(axis=1)
+        predicted = self.get_qs_batch(states).max(axis=1)
         returns, lengths = np.zeros(episodes), np.zeros(episodes, int)
         while any(env.running for env in envs):
-            for k, action in enumerate(self.q_values(states).argmax(axis=1)):
+            for k, action in enumerate(self.get_qs_batch(states).argmax(axis=1)):
                 if envs[k].running:
                     states[k], reward, *_ = envs[k].step(action)
                     returns[k] += reward
