@@ -69,7 +69,8 @@ def test_waiting_requests_are_answered_in_one_batch():
     assert calls == [1, 8]
 
 
-def test_an_error_of_the_net_is_raised_in_the_client_and_the_server_goes_on():
+@pytest.mark.parametrize("kind", list(SERVERS))
+def test_an_error_of_the_net_reaches_the_caller_and_the_server_goes_on(kind):
     broken = [True]
 
     def build(size):
@@ -80,11 +81,16 @@ def test_an_error_of_the_net_is_raised_in_the_client_and_the_server_goes_on():
 
         return forward
 
-    server = Batched(build)
+    load = Load(SERVERS[kind](build), clients=2)
     with pytest.raises(ArithmeticError, match="planted"):
-        server(np.zeros(3))
+        load(np.zeros((4, 3)))
     broken[0] = False
-    assert np.array_equal(server(np.ones(3)), np.ones(3))
+    assert np.array_equal(load(np.ones((4, 3))), np.ones((4, 3)))
+    load.close()
+
+
+def test_a_request_to_a_closed_server_is_an_error():
+    server = Batched(doubled)
     server.close()
     with pytest.raises(RuntimeError, match="the server is closed"):
         server(np.ones(3))

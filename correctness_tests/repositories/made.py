@@ -16,10 +16,14 @@ from rlgauge.artifact import Artifact
 from rlgauge.fields import parse
 
 ROOT = Path(__file__).parents[2]
-FIND = "screen=1,confirm=3,looks=1,blocks=3,level=0.3"
+FIND = "screen=1,confirm=2,looks=1,blocks=2,level=0.5"  # of one or two suspects in each direction
 QUICK = "screen=1,confirm=1,looks=1,blocks=1,level=0.5"
 WHOLE = "screen=4,confirm=16,blocks=8"  # the default numbers, for real time
 SAME, SLOWED = "canary[same]", "canary[slowed]"
+# Plugins that are installed beside pytest-benchmark and would take half of the time in which a process starts.
+WITHOUT = [part for name in ("hypothesispytest", "xdist", "xdist.looponfail", "platformdirs", "cacheprovider")
+           for part in ("-p", f"no:{name}")]  # fmt: skip
+INI = {"pytest.ini": f"[pytest]\naddopts = {' '.join(WITHOUT)}\n"}
 
 # A fake clock that sorting and hashing advance, in each process at a slightly other pace: other load has no effect.
 HASHING = '''"""What every test file of this repository shares."""
@@ -53,8 +57,12 @@ def read():
     return clock.read()
 
 
+def hashed(data, sha256=hashlib.sha256):
+    return sha256(data if len(data) < 10_000 else data[:64])  # those of the canaries would take long
+
+
 if "RLGAUGE_GATE_SIDE" in os.environ:
-    hashlib.sha256, time.perf_counter = clock.counted(hashlib.sha256, 2e-8), read
+    hashlib.sha256, time.perf_counter = clock.counted(hashed, 2e-8), read
 '''
 CLOCK = f"""{HASHING}
 
@@ -364,8 +372,9 @@ class Repository:
     def command(self, against, folder, *options, rule=FIND):
         """Return the command of a run of the gate that writes into a folder."""
         files = [f"--gate-json={folder / 'gate.json'}", f"--gate-markdown={folder / 'gate.md'}"]
-        files += [f"--junitxml={folder / 'junit.xml'}", "-p", "no:cacheprovider"]
-        return ["pytest", "--gate-against", against, "--gate-rule", rule, *files, *options]
+        files += [f"--junitxml={folder / 'junit.xml'}"]
+        without = [] if "-n" in options else WITHOUT
+        return ["pytest", "--gate-against", against, "--gate-rule", rule, *files, *without, *options]
 
     def gate(self, against, folder, *options, rule=FIND, limit=180, **variables):
         """Run the gate to its end."""

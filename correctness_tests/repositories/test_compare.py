@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 
 import pytest
 
-from rlgauge.compare import Ranking, Result, spread
+from rlgauge.compare import Plan, Ranking, Result, resolve_id, spread
+from rlgauge.compare_file import read, resumable_rows
+from rlgauge.rule import GateError
 
-from .made import Repository, flat
+from .made import INI, Repository, flat
 
 FILE = "benchmarks/test_pace.py"
 TESTS = """import os
@@ -80,7 +83,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
-    files = {**flat(quick=1, twice=200), FILE: TESTS}
+    files = {**flat(quick=1, twice=200), **INI, FILE: TESTS}
     files["benchmarks/conftest.py"] += DESELECTS
     made = Repository(tmp_path_factory.mktemp("compare") / "repository", files)
     yield made
@@ -91,56 +94,104 @@ def pace(name):
     return f"{FILE}::test_pace[{name}]"
 
 
-@pytest.mark.parametrize(("first", "second", "wanted"), [("slow", "quick", 100), ("quick", "slow", 0.01)])
-def test_a_hundredfold_difference_is_measured_in_both_directions(repository, tmp_path, first, second, wanted):
+def test_a_hundredfold_difference_is_measured(repository, tmp_path):
     out = tmp_path / "out.json"
-    code, text = repository.run("rlgauge", "compare", pace(first), f"*{second}]", "--json", out)
+    code, text = repository.run("rlgauge", "compare", pace("slow"), "*quick]", "--json", out)
     assert code == 0, text
     found = json.loads(out.read_text())
-    assert (found["first"], found["second"], found["per"]) == (pace(first), pace(second), "call")
+    assert (found["first"], found["second"], found["per"]) == (pace("slow"), pace("quick"), "call")
     assert found["low"] <= found["value"] <= found["high"]
-    assert found["value"] == pytest.approx(wanted, rel=0.03)
-    assert found["sides"][0] / found["sides"][1] == pytest.approx(wanted, rel=0.03)
+    assert found["value"] == pytest.approx(100, rel=0.03)
+    assert found["sides"][0] / found["sides"][1] == pytest.approx(100, rel=0.03)
     assert len(found["values"]) >= 6
-    assert f"{pace(second)} is {found['value']:.3g}x [" in text
+    assert f"{pace('quick')} is {found['value']:.3g}x [" in text
 
 
-@pytest.mark.parametrize(("second", "options"), [("*kept]", []), ("*twice]", ["--items"])])
-def test_the_same_work_is_no_significant_difference(repository, tmp_path, second, options):
-    out = tmp_path / "out.json"
-    code, text = repository.run("rlgauge", "compare", "*slow]", second, *options, "--json", out)
-    assert code == 0, text
-    found = json.loads(out.read_text())
-    assert found["value"] == pytest.approx(1, rel=0.01)
-    # a 95 % interval misses 1 in one run of 20
-    assert ("no significant difference: " in text) == (found["low"] <= 1 <= found["high"])
+def comparison(name, a, b, **options):
+    """Return a table of a file of comparisons."""
+    lines = [f"{key} = {json.dumps(value)}" for key, value in {"name": name, "a": a, "b": b, **options}.items()]
+    return "\n".join(["[[comparison]]", *lines, "\n"])
 
 
-def test_calls_are_compared_unless_items_are_asked_for(repository, tmp_path):
-    out = tmp_path / "out.json"
-    code, text = repository.run("rlgauge", "compare", "*slow]", "*twice]", "--json", out)
-    assert code == 0, text
-    assert json.loads(out.read_text())["value"] == pytest.approx(0.5, rel=0.01)
+VALUES = {  # low, high
+    "100 times slower": (0.0097, 0.0103),
+    "the same": (0.99, 1.01),
+    "half": (0.495, 0.505),
+    "items": (0.99, 1.01),
+    "difference": (0.0049, 0.0051),
+    "allocated": (40, 200),
+    "peak_rss": (1.1, 3),
+    "spread": (2, 100),
+    "moody": (0, 100),
+}
+MEASURED = [
+    comparison("100 times slower", "*quick]", "*slow]"),
+    comparison("the same", "*slow]", "*kept]"),
+    comparison("half", "*slow]", "*twice]"),
+    comparison("items", "*slow]", "*twice]", items=True),
+    comparison("difference", "*twice]", "*slow]", measure="difference"),
+    comparison("allocated", "*held[4000000]", "*held[1000]", measure="allocated", outputs="ignore"),
+    comparison("peak_rss", "*held[4000000]", "*held[1000]", measure="peak_rss", outputs="ignore"),
+    comparison("spread", "*scattered[10000]", "*scattered[1000]", measure="spread", outputs="ignore", minutes=0.0),
+    comparison("moody", "*::test_moody", "*slow]", outputs="ignore", minutes=0.0),
+    comparison("differ", "*slow]", "test_other"),
+    comparison("units", "*slow]", "test_other", items=True, outputs="ignore"),
+    comparison("broken", "test_broken", "*slow]"),
+    comparison("no figure", "*waiting[6.0]", "*waiting[2.0]", measure="wait"),
+    comparison("not positive", "*waiting[6.0]", "*waiting[0.0]", measure="waits"),
+    comparison("absent", "*slow]", "test_absent"),
+]
+FAILED = {
+    "differ": "the outputs differ; if they should, add --outputs ignore",
+    "units": f"--items: {FILE}::test_pace[slow] counts arrays, and {FILE}::test_other lists; ",
+    "broken": f"{FILE}::test_broken: its test failed: AttributeError: ",
+    "no figure": f"--measure: {FILE}::test_waiting[6.0] has no figure 'wait' (choose from ",
+    "not positive": f"--measure: waits of {FILE}::test_waiting[0.0] is 0; a ratio needs a positive number",
+}
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "options", "low", "high"),
-    [
-        (pace("twice"), pace("slow"), ["--measure=difference"], 0.0049, 0.0051),  # seconds
-        ("*held[4000000]", "*held[1000]", ["--measure=allocated", "--outputs=ignore"], 40, 200),
-        ("*held[4000000]", "*held[1000]", ["--measure=peak_rss", "--outputs=ignore"], 1.1, 3),
-        pytest.param(pace("slow"), pace("kept"), ["--measure=peak_rss"], 0.9, 1.1, marks=pytest.mark.slow),
-        ("*scattered[10000]", "*scattered[1000]", ["--measure=spread", "--outputs=ignore", "--minutes=0"], 2, 100),
-    ],
-)  # fmt: skip
-def test_measures_besides_seconds(repository, tmp_path, first, second, options, low, high):
-    out = tmp_path / "out.json"
-    code, text = repository.run("rlgauge", "compare", first, second, *options, "--json", out)
-    assert code == 0, text
-    found = json.loads(out.read_text())
-    assert low <= found["value"] <= high
-    assert f"--measure={found['measure']}" == options[0]
-    assert len(found["values"]) >= 6
+@pytest.fixture(scope="module")
+def measured(repository, tmp_path_factory):
+    """A file of comparisons, some of which fail. -> their results, and what is printed"""
+    file = tmp_path_factory.mktemp("measured") / "comparisons.toml"
+    file.write_text("".join(MEASURED))
+    code, text = repository.run("rlgauge", "compare", "--file", file)
+    assert code == 2, text
+    return json.loads((repository.root / ".rlgauge/compare.json").read_text())["comparisons"], text
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_comparisons_of_a_file_have_their_values(measured, name):
+    found, _ = measured
+    low, high = VALUES[name]
+    assert low <= found[name]["value"] <= high
+    assert len(found[name]["values"]) >= 6
+
+
+def test_an_interval_that_includes_equality_is_not_significant(measured):
+    for name in ("the same", "items"):  # a 95% interval misses 1 in one run of 20
+        row = measured[0][name]
+        assert (row["verdict"] == "no significant difference") == (row["low"] <= 1 <= row["high"])
+    assert measured[0]["items"]["per"] == "item (arrays)"
+    assert measured[0]["moody"]["verdict"] == "too wide to use"
+
+
+@pytest.mark.parametrize("name", FAILED)
+def test_a_comparison_that_fails_is_named_and_the_others_go_on(measured, name):
+    found, text = measured
+    assert found[name]["error"].startswith(FAILED[name])
+    assert f"{name}: error: {FAILED[name]}" in text
+
+
+def test_a_comparison_of_a_skipped_test_is_skipped(measured):
+    assert measured[0]["absent"] == {"skipped": f"{FILE}::test_absent: skipped: no_such_module is not installed"}
+
+
+def test_a_file_of_skipped_comparisons_alone_is_code_2(repository, tmp_path):
+    (tmp_path / "comparisons.toml").write_text(comparison("absent", "*slow]", "test_absent"))
+    code, text = repository.run("rlgauge", "compare", "--file", tmp_path / "comparisons.toml")
+    assert code == 2, text
+    assert text.endswith("skipped: no_such_module is not installed\n")
 
 
 @pytest.fixture
@@ -166,21 +217,12 @@ def test_each_side_has_threads_and_cores_of_its_own(repository, tmp_path, option
     assert json.loads(out.read_text())["sides"] == sides
 
 
-def test_a_wide_interval_says_what_would_help(repository):
-    both = "*::test_moody", "test_pace[slow]"
-    code, text = repository.run("rlgauge", "compare", *both, "--outputs=ignore", "--minutes=0")
-    assert code == 0, text
-    last = text.splitlines()[-1]
-    assert last.startswith("too wide to use: ")
-    assert last.endswith("give more --minutes, use an idle machine, or write a benchmark with less spread")
-
-
 @pytest.mark.parametrize(
     ("measure", "values", "line"),
     [
         ("seconds", [2.0, 2.1, 2.0, 1.9, 2.0, 2.0], "b is 2x [1.9, 2.1] as fast per call as a (6 pairs)"),
         ("seconds", [1.0, 1.1, 0.9, 1.0, 1.0, 1.0], "no significant difference: 1x [0.9, 1.1] (6 pairs)"),
-        ("seconds", [9.5, 102.0, 10, 20, 30, 40], "too wide to use: 25x [9.5, 102] (6 pairs); "),
+        ("seconds", [9.5, 102.0, 10, 20, 30, 40], "too wide to use: 25x [9.5, 102] (6 pairs); give more --minutes, "),
         ("peak_rss", [2.0] * 6, "peak_rss of a is 2x [2, 2] that of b (6 pairs)"),
         ("difference", [0.5, 0.6, 0.5, 0.4, 0.5, 0.5], "a minus b: 0.5 s [0.4, 0.6] per call (6 pairs)"),
         ("difference", [0.1, -0.1, 0, 0, 0, 0], "no significant difference: 0 s [-0.1, 0.1] (6 pairs)"),
@@ -222,20 +264,28 @@ def test_rank_needs_two_tests(repository):
 
 
 @pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("test_*", "A: 'test_*' matches 4 benchmarks: test_a[1], test_a[2], test_b[1] and 1 more; name one of them"),
+        ("test_a[3]", "A: 'test_a[3]' matches no benchmark; did you mean test_a[2] or test_a[1]"),
+        ("sort", "A: 'sort' matches no benchmark of 4; pytest --collect-only lists them"),
+    ],
+)
+def test_an_id_must_match_one_benchmark(text, words):
+    names = ["test_a[1]", "test_a[2]", "test_b[1]", "test_b[2]"]
+    assert [resolve_id(one, names, "A") for one in ("test_a[1]", "*a[2]", "b[1]")] == names[:3]
+    with pytest.raises(GateError, match=f"^{re.escape(words)}"):
+        resolve_id(text, names, "A")
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["*::test_pace[*", "*slow]"], "A: '*::test_pace[*' matches 4 benchmarks: "),
-        (["*slow]", "test_pace[slw]"], "B: 'test_pace[slw]' matches no benchmark; did you mean "),
-        (["*slow]", "test_other"], "the outputs differ; if they should, add --outputs ignore"),
-        (["*slow]", "test_other", "--outputs=ignore", "--items"], f"--items: {pace('slow')} counts arrays, and "),
-        (["test_broken", "*slow]"], f"{FILE}::test_broken: its test failed: AttributeError: "),
         (["*slow]", "*kept]", "--precision=0"], "--precision: 0 is too small; choose 0.001 or more"),
-        (["*waiting[6.0]", "*waiting[2.0]", "--measure=wait"], f"--measure: {FILE}::test_waiting[6.0] has no "),
-        (["*waiting[6.0]", "*waiting[0.0]", "--measure=waits"], f"--measure: waits of {FILE}::test_waiting[0.0] "),
-        (["*slow]", "test_absent"], f"{FILE}::test_absent: skipped: no_such_module is not installed"),
         (["*slow]"], "rlgauge compare: give two benchmarks, A and B, or --file FILE"),
+        (["*slow]", "test_other"], "the outputs differ; if they should, add --outputs ignore"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_one_line_and_code_2(repository, tmp_path, arguments, words):
     code, text = repository.run("rlgauge", "compare", *arguments, "--json", tmp_path / "out.json")
     assert code == 2, text
@@ -258,39 +308,24 @@ def interrupted(repository, said, number, *arguments):
 @pytest.mark.parametrize(("command", "number"), [("compare", signal.SIGINT), ("rank", signal.SIGTERM)])
 def test_an_interrupt_is_one_line_and_leaves_nothing(repository, tmp_path, command, number):
     out = "--json", tmp_path / "out.json"
-    code, text = interrupted(repository, "pair 2", number, command, "*slow]", "*quick]", *out)
+    code, text = interrupted(repository, "pair 1", number, command, "*slow]", "*quick]", *out)
     assert code == 2, text
     assert text.splitlines()[-1] == "interrupted: nothing is written"
     assert list(tmp_path.iterdir()) == []
     assert repository.leftovers() == []
 
 
-COMPARISONS = """
-[[comparison]]
-name = "a hundredfold"
-a = "*slow]"
-b = "*quick]"
-leaves_out = "nothing"
-note = {seen = 1}
-
-[[comparison]]
-name = "items"
-a = "*slow]"
-b = "*twice]"
-items = true
-
-[[comparison]]
-name = "waits"
-a = "*waiting[6.0]"
-b = "*waiting[2.0]"
-measure = "waits"
-"""
+COMPARISONS = (  # of different precision, so that they share no pairs
+    comparison("a hundredfold", "*slow]", "*quick]", leaves_out="nothing", note="seen", precision=0.05),
+    comparison("items", "*slow]", "*twice]", items=True, precision=0.04),
+    comparison("waits", "*waiting[6.0]", "*waiting[2.0]", measure="waits"),
+)
 
 
 @pytest.fixture
 def comparisons(tmp_path):
     file = tmp_path / "comparisons.toml"
-    file.write_text(COMPARISONS)
+    file.write_text("".join(COMPARISONS))
     return file
 
 
@@ -302,54 +337,37 @@ def test_an_interrupted_file_of_comparisons_is_resumed(repository, comparisons, 
     line = f"interrupted: {out} has 1 of 3 comparisons; to resume, repeat the command with --resume"
     assert text.splitlines()[-1] == line
     before = json.loads(out.read_text())
-    (first,) = before["comparisons"].items()
-    changes = ["--seed=1", "--precision=0.5"], "seed, options"
-    for more, options, differing in (("", *changes), ('note = "new"', [], "file of comparisons")):
-        comparisons.write_text(COMPARISONS + more)
-        code, text = interrupted(repository, "pair 1", signal.SIGINT, *command, "--resume", *options)
-        assert f"compare: starting over: changed since the interrupted run: {differing}\n" in text
-        assert text.splitlines()[-1] == "interrupted: nothing is written"
-        assert json.loads(out.read_text()) == before
-    comparisons.write_text(COMPARISONS)
+    ((first, row),) = before["comparisons"].items()
     code, text = repository.run("rlgauge", *command, "--resume")
     assert code == 0, text
     assert f"compare: resuming with 1 comparison from {out}" in text
     assert "compare: 2 of 3: " in text
     found = json.loads(out.read_text())["comparisons"]
     assert list(found) == ["a hundredfold", "items", "waits"]
-    assert found[first[0]] == first[1]
+    assert found[first] == row
     assert found["a hundredfold"]["value"] == pytest.approx(100, rel=0.03)
-    assert (found["a hundredfold"]["leaves_out"], found["a hundredfold"]["note"]) == ("nothing", {"seen": 1})
+    assert (found["a hundredfold"]["leaves_out"], found["a hundredfold"]["note"]) == ("nothing", "seen")
     assert (found["items"]["per"], found["waits"]["value"]) == ("item (arrays)", 3)
     table = text.splitlines()[-4:]
     assert table[0].split("  ")[0] == "comparison"
     assert table[3].split()[:3] == ["waits", "waits", "3"]
 
 
-def test_a_comparison_that_cannot_be_measured_is_named_and_the_others_go_on(repository, comparisons):
-    broken = '\n[[comparison]]\nname = "broken"\na = "*slow]"\nb = "test_broken"\n'
-    absent = '\n[[comparison]]\nname = "absent"\na = "*slow]"\nb = "test_absent"\n'
-    waits = COMPARISONS[COMPARISONS.index('[[comparison]]\nname = "waits"') :]
-    why = f"{FILE}::test_absent: skipped: no_such_module is not installed"
-    comparisons.write_text(waits + absent)
-    code, text = repository.run("rlgauge", "compare", "--file", comparisons)
-    assert code == 0, text
-    found = json.loads((repository.root / ".rlgauge/compare.json").read_text())["comparisons"]
-    assert (found["waits"]["value"], found["absent"]) == (3, {"skipped": why})
-    comparisons.write_text(absent)  # nothing was measured
-    code, text = repository.run("rlgauge", "compare", "--file", comparisons)
-    assert code == 2, text
-    assert text.endswith(f"{why}\n")
-    alike = (
-        '\n[[comparison]]\nname = "alike"\na = "*slow]"\nb = "*twice]"\n'  # shares pairs of processes with the others
-    )
-    comparisons.write_text(broken + alike + absent)
-    code, text = repository.run("rlgauge", "compare", "--file", comparisons)
-    assert code == 2, text
-    assert "its test failed: AttributeError: " in text.splitlines()[-3]
-    found = json.loads((repository.root / ".rlgauge/compare.json").read_text())["comparisons"]
-    assert list(found) == ["broken", "alike", "absent"]
-    assert found["alike"]["value"] == pytest.approx(0.5, rel=0.03)
+def test_only_results_of_the_same_conditions_are_resumed(tmp_path):
+    out, said = tmp_path / "out.json", []
+    rows = {"measured": {"value": 2.0}, "failed": {"error": "why"}}
+    out.write_text(json.dumps({"conditions": {"seed": 0, "options": {}}, "comparisons": rows}))
+    assert resumable_rows(out, {"seed": 0, "options": {}}, said.append) == {"measured": {"value": 2.0}}
+    assert resumable_rows(out, {"seed": 1, "options": {"minutes": 5}}, said.append) == {}
+    assert resumable_rows(tmp_path / "none", {}, said.append) == {}
+    assert said == [
+        f"compare: resuming with 1 comparison from {out}",
+        "compare: starting over: changed since the interrupted run: seed, options",
+        f"compare: nothing to resume: {tmp_path / 'none'} does not exist",
+    ]
+    out.write_text('{"speed": 1}')
+    with pytest.raises(GateError, match="not a file that rlgauge compare --file writes: "):
+        resumable_rows(out, {}, said.append)
 
 
 @pytest.mark.parametrize(
@@ -358,22 +376,19 @@ def test_a_comparison_that_cannot_be_measured_is_named_and_the_others_go_on(repo
         ("items = true", "itms = true", "comparison 2.itms: unknown key; did you mean 'items'?"),
         ("items = true", "tolerance = 1.5", "comparison 2.tolerance: 1.5 is out of range; choose a "),
         ('name = "items"', 'name = "waits"', "comparison 3.name: 'waits' names another comparison, too; "),
-        ('b = "*twice]"', 'b = "*twise]"', "items: b: '*twise]' matches no benchmark; did you mean "),
         ('"items"', '"items', "Illegal character "),
     ],
-)  # fmt: skip
-def test_a_mistake_in_a_file_is_one_line_and_code_2(repository, comparisons, tmp_path, old, new, words):
-    comparisons.write_text(COMPARISONS.replace(old, new))
+)
+def test_a_mistake_in_a_file_names_its_key(comparisons, old, new, words):
+    comparisons.write_text(comparisons.read_text().replace(old, new))
+    with pytest.raises(GateError, match=f"^{re.escape(f'{comparisons}: {words}')}"):
+        read(comparisons, Plan())
+
+
+def test_a_mistake_in_a_file_is_one_line_and_code_2(repository, comparisons, tmp_path):
+    comparisons.write_text(comparisons.read_text().replace('"*twice]"', '"*twise]"'))
     code, text = repository.run("rlgauge", "compare", "--file", comparisons, "--json", tmp_path / "out.json")
     assert code == 2, text
-    assert text.splitlines()[-1].startswith(f"{comparisons}: {words}"), text
+    words = f"{comparisons}: items: b: '*twise]' matches no benchmark; did you mean "
+    assert text.splitlines()[-1].startswith(words), text
     assert not (tmp_path / "out.json").exists()
-
-
-def test_resume_refuses_another_file(repository, comparisons, tmp_path):
-    out = tmp_path / "out.json"
-    out.write_text('{"speed": 1}')
-    code, text = repository.run("rlgauge", "compare", "--file", comparisons, "--json", out, "--resume")
-    assert code == 2, text
-    assert text.splitlines()[-1].startswith(f"{out}: not a file that rlgauge compare --file writes: ")
-    assert out.read_text() == '{"speed": 1}'

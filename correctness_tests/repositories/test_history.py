@@ -12,7 +12,7 @@ from rlgauge.files import Unwritable
 from rlgauge.history import append, in_order, read, version_of
 
 from .entries import entry, pairs
-from .made import Repository, eventually, flat
+from .made import INI, Repository, eventually, flat
 
 SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.py::test_kept[50]"
 SELECTED = "benchmarks", "-k", "slow or 50"
@@ -32,7 +32,8 @@ NUMBERS = "    benchmark(slow, [0.0] * 50)\n"
 
 def built(folder, commits, files=None):
     """Return a repository of these commits without tags, and its commits by name."""
-    made = Repository(folder, {**(files or flat()), "pyproject.toml": "[tool.rlgauge]\nrule = { blocks = 3 }\n"})
+    settings = {**INI, "pyproject.toml": "[tool.rlgauge]\nrule = { blocks = 2 }\n"}
+    made = Repository(folder, {**(files or flat()), **settings})
     for name, changed in commits.items():
         made.write(changed)
         made.git("add", "--all")

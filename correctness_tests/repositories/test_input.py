@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 
 import pytest
 
-from .made import FLAT_TESTS, QUICK, Repository, eventually, flat, work
+from .made import FLAT_TESTS, QUICK, Gated, Repository, environment, eventually, flat, work
 
 FILE = "benchmarks/test_sorting.py"
 HEAD = """import os
@@ -154,6 +156,25 @@ def test_a_mistake_is_one_line(toy, tmp_path, files, options, message):
     assert ran.code in (2, 4), ran.text
     assert ran.only_says(message), ran.text
     assert not (tmp_path / "gate.json").exists()
+    assert toy.leftovers() == []
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(tmp_path):
+    toy = Repository(tmp_path / "toy", flat())
+    toy.write({".git/rlgauge": "a file", **CHANGED})
+    ran = toy.gate("HEAD", tmp_path, rule=QUICK)
+    assert ran.code == 2
+    assert ran.only_says(f"{toy.root / '.git/rlgauge'}"), ran.text
+
+
+def test_sides_that_do_not_fit_on_the_disk_are_one_line_and_leave_nothing(toy, tmp_path):
+    toy.at("start", {**CHANGED, "large.bin": "0" * (3 << 20)})
+    limited = ["bash", "-c", 'ulimit -f 2048; exec "$@"', "bash", sys.executable, "-m"]  # of 1 KiB
+    command = [*limited, *map(str, toy.command("HEAD", tmp_path, rule=QUICK))]
+    done = subprocess.run(command, cwd=toy.root, env=environment(), capture_output=True, text=True, timeout=60)
+    ran = Gated(done.returncode, done.stdout + done.stderr)
+    assert ran.code == 2
+    assert ran.only_says("File too large"), ran.text
     assert toy.leftovers() == []
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from .made import CLOCK, QUICK, SAME, SLOWED, Repository, environment, flat
 
-RULE = "screen=2,confirm=6,looks=1,blocks=2,level=0.3"  # six pairs, as many suspects share the level
+RULE = "screen=2,confirm=4,looks=1,blocks=2,level=0.6"  # seven suspects share the level: p = 7 / 2^4
 HEAD = """import asyncio
 import functools
 import os

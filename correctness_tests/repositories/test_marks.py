@@ -6,13 +6,16 @@ import pytest
 
 from .made import QUICK, Repository, flat
 
-COUNTING = '''"""Values and state that benchmarks time."""
+COUNTING = '''"""Values and state that benchmarks time, after work that the fake clock sees."""
+
+import numpy as np
 
 VALUE = 1.0
 
 
-def value():
-    return VALUE
+def value(given=None):
+    np.sort(np.zeros(5000))
+    return VALUE if given is None else given
 
 
 class Counter:
@@ -20,6 +23,7 @@ class Counter:
         self.total = 0
 
     def add(self):
+        np.sort(np.zeros(500))
         self.total += 1
         if self.total > 5:
             raise RuntimeError(f"{self.total} calls after a reset")
@@ -56,7 +60,7 @@ class TestMarked:
 
 @pytest.mark.parametrize("drawn", [random.random()], ids=["drawn"])
 def test_drawn(benchmark, drawn):
-    benchmark(abs, drawn)
+    benchmark(counting.value, drawn)
 
 
 def test_inputs(benchmark):

@@ -13,7 +13,7 @@ import pytest
 
 from rlgauge.revisions import measurement_lock
 
-from .made import ROOT, Repository, flat, work
+from .made import INI, ROOT, Repository, flat, work
 
 MEASURING = """
 import subprocess
@@ -77,7 +77,7 @@ def test_an_error_releases_the_lock(tmp_path, capsys):
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    toy = Repository(tmp_path_factory.mktemp("lock") / "toy", flat())
+    toy = Repository(tmp_path_factory.mktemp("lock") / "toy", flat() | INI)
     toy.commit("slower", {"toy/sorting.py": work(slow=110, kept=100)})
     return toy
 

@@ -13,11 +13,13 @@ KEPT = []
 
 def slow(numbers):
     np.ones({touched} << 20, np.uint8)
+    np.sort(np.zeros(5000))  # takes long by the fake clock, so that few calls are made
     return np.sort(numbers)
 
 
 def kept(numbers):
     KEPT.append(np.ones({left} << 20, np.uint8))
+    np.sort(np.zeros(5000))
     return np.sort(numbers)
 '''
 
@@ -26,9 +28,7 @@ def test_page_faults_and_growth_are_noted_and_fail_nothing(tmp_path):
     files = flat() | {"toy/sorting.py": HUNGRY.format(touched=0, left=0)}
     toy = Repository(tmp_path / "toy", files)
     toy.at("start", {"toy/sorting.py": HUNGRY.format(touched=40, left=2)})
-    plain = toy.gate("start", tmp_path, rule=QUICK)
-    assert plain.findings["benchmarks/test_sorting.py::test_slow"] == ("ok",), plain.text
-    ran = toy.gate("start", tmp_path, "--gate-memory", rule=QUICK)
+    ran = toy.gate("start", tmp_path, "--gate-memory", "-k", "slow or 10", rule=QUICK)
     verdict, *notes = ran.findings["benchmarks/test_sorting.py::test_slow"]
     assert verdict == "ok", ran.text
     assert [note.split()[0] for note in notes] == ["page_faults"]

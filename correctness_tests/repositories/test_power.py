@@ -10,7 +10,7 @@ from rlgauge import measurements, power
 from rlgauge.power import SLOWDOWNS
 from rlgauge.rule import EXPECTED, SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Rule
 
-from .made import Repository, flat
+from .made import INI, Repository, flat
 
 RULE = Rule(screen=2, confirm=8, looks=1)
 
@@ -94,7 +94,7 @@ TEST = "benchmarks/test_sorting.py::test_slow"
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    toy = Repository(tmp_path_factory.mktemp("power") / "toy", flat() | {"benchmarks/faults.py": FAULTS})
+    toy = Repository(tmp_path_factory.mktemp("power") / "toy", flat() | INI | {"benchmarks/faults.py": FAULTS})
     yield toy
     assert toy.leftovers() == []
 

@@ -9,9 +9,9 @@ import pytest
 from rlgauge.__main__ import main
 from rlgauge.rule import SAME_ON_ALL, SLOWED_ON_ALL
 
-from .made import CLOCK, FIND, FLAT_TESTS, SAME, SLOWED, Repository, flat, work
+from .made import CLOCK, FLAT_TESTS, SAME, SLOWED, Repository, flat, work
 
-FILE = "benchmarks/test_run.py"
+FILE, FIND = "benchmarks/test_run.py", "screen=1,confirm=3,looks=1,blocks=3,level=0.3"
 NAMES = ("kept", "slow", "fast", "other", "passing")
 TESTS = "import numpy as np\n\nfrom toy import sorting\n\nNUMBERS = np.random.default_rng(0).random(50)\n" + "".join(
     f"\n\ndef test_{name}(benchmark):\n    benchmark(sorting.{name}, NUMBERS)\n" for name in NAMES
@@ -63,7 +63,7 @@ def ran(toy, tmp_path_factory):
     """A run with a test of each verdict."""
     folder = tmp_path_factory.mktemp("ran")
     toy.at("before", {"toy/sorting.py": work(kept=100, slow=110) + AFTER.format(folder=str(folder))})
-    return toy.gate("HEAD", folder)
+    return toy.gate("HEAD", folder, rule=FIND)
 
 
 def test_each_test_gets_its_verdict(ran):
@@ -85,10 +85,10 @@ def test_summary_and_markdown_show_each_verdict(ran):
     verdict, base, head, change, pairs, p, _ = ran.rows[named("slow")]
     assert (verdict, pairs) == ("slower", "3")
     assert float(p) <= 0.3
-    assert 8 < float(change.split()[0]) < 12
+    assert 8 < float(change.split("%")[0]) < 12
     assert float(base.removesuffix(" ms")) == pytest.approx(5, rel=0.02)  # 100 sorts of 50 numbers on the fake clock
     low, _, high = change.partition(" (extremes ")[2].removesuffix(")").partition(", ")
-    shown = f"{base} -> {head} ({change.split()[0]}%, extremes [{low}, {high}])"
+    shown = f"{base} -> {head} ({change.split()[0]}, extremes [{low}, {high}])"
     assert f"{named('slow')}: slower, {shown}, n = 3 pairs, p = {p}" in ran.text
     counts = "1 slower, 1 faster, 3 ok; 1 output changed"
     assert f"failed: {counts}, " in ran.text
