@@ -343,9 +343,7 @@ class Comparisons:
         self.sampled = {name: first_of[key] for name, key in alike.items()}  # the comparison whose samples it shares
         self.pairs = TwoTestPairs(sides, plan, tolerances, layout.folder, ids, checked)
         machine = source.machine()
-        self.results = {
-            name: Result(*pair, measure=plans[name].measure, machine=machine) for name, pair in ids.items()
-        }
+        self.results = {name: Result(*pair, measure=plans[name].measure, machine=machine) for name, pair in ids.items()}
         self.side_values: dict[str, list[list[float]]] = {name: [] for name in tests}
         self.failed: dict[str, ComparisonError] = {}
 

@@ -47,3 +47,11 @@ def test_inference_option_sets_what_autograd_records(inference, flags):
         call = build(op, "torch", config, given, "naive", inference=inference, derivatives="generator")
         out = call(*map(get("torch").to_device, given))
         assert (out.requires_grad, out.is_inference()) == flags
+
+
+@pytest.mark.parametrize(("autocast", "mode"), [(False, "none"), (True, "matmult")])
+def test_autocast_reaches_the_neuron_compiler(autocast, mode, xla, monkeypatch):
+    monkeypatch.setattr("rl_impls.neuron.missing", lambda: None)  # pretend that there is a device
+    config, batch = problem()
+    build("forward", "neuron", config, batch[:1], autocast=autocast)
+    assert {tuple(traced["compiler_args"]) for traced in xla} == {("--auto-cast", mode)}

@@ -77,7 +77,8 @@ def make_loss(net, target_net, config, options):
 
 def forward(config, example, *, options, compiler):
     """Return the Q-values of states.  f32[B, S] -> f32[B, A]"""
-    return compiler.compile(make_net(config["params"], compiler), example, guard=GUARDS[options.inference])
+    neuron = {"autocast": True} if options.autocast else {}
+    return compiler.compile(make_net(config["params"], compiler), example, guard=GUARDS[options.inference], **neuron)
 
 
 def act(config, example, *, options, compiler):

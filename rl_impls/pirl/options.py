@@ -20,6 +20,7 @@ class Options:
         inference: autograd mode without training (torch); ``inference_mode`` needs ``derivatives="generator"``.
         optimizer: apply Adam array by array or to all at once (torch: fused; jax: one flat vector).
         serving: one call of the network per request, or requests gathered into batches.
+        autocast: let the Neuron compiler cast float32 to lower precision.
     """
 
     order: Literal[1, 2] = 1
@@ -27,6 +28,7 @@ class Options:
     inference: Literal["grad", "inference_mode"] = "grad"
     optimizer: Literal["loop", "fused"] = "loop"
     serving: Literal["per_request", "batched"] = "per_request"
+    autocast: bool = False
 
 
 FORMS = MappingProxyType(

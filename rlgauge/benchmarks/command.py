@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Collection, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,17 +30,21 @@ ALONE = (
     "--sw", "--stepwise", "--sw-skip", "--stepwise-skip", "--sw-reset", "--stepwise-reset", "--pdb", "--trace", "-d",
     "-f", "--looponfail",
 )  # fmt: skip
+CONFIGURATION = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 CACHED_SELECTIONS = ("lf", "stepwise")  # options that select tests by the results of earlier runs
 
 
-def disabling(run: pytest.Config | None) -> list[str]:
+def disabling(run: pytest.Config | None, root: Path) -> list[str]:
     """Return the options that disable plugins that would disturb the measurement.
 
-    If `run` is None, installed plugins are assumed to be loaded.
+    If `run` is None, installed plugins are assumed to be loaded, unless the configuration of pytest in `root` blocks
+    them: pytest does not know the options of a plugin that is blocked by ``-p no:NAME``.
     """
+    files = [root / name for name in CONFIGURATION] if run is None else []
+    text = "".join(path.read_text(errors="replace") for path in files if path.is_file())
     options: list[str] = []
     for plugin, module, words in DISABLED:
-        if run.pluginmanager.hasplugin(plugin) if run else find_spec(module):
+        if run.pluginmanager.hasplugin(plugin) if run else find_spec(module) and f"no:{plugin}" not in text:
             options += words
     return options
 
