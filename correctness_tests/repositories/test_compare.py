@@ -9,8 +9,9 @@ import signal
 
 import pytest
 
+from rlgauge.case import Case
 from rlgauge.compare import Plan, Ranking, Result, resolve_id, spread
-from rlgauge.compare_file import read, resumable_rows
+from rlgauge.compare_file import Comparison, groups, read, resumable_rows
 from rlgauge.rule import GateError
 
 from .made import INI, Repository, flat
@@ -351,6 +352,28 @@ def test_an_interrupted_file_of_comparisons_is_resumed(repository, comparisons, 
     table = text.splitlines()[-4:]
     assert table[0].split("  ")[0] == "comparison"
     assert table[3].split()[:3] == ["waits", "waits", "3"]
+
+
+def grouped(*rows):
+    """Return the groups of comparisons, each given by its tests and the options that it sets."""
+    comparisons = {}
+    for number, (tests, options) in enumerate(rows):
+        row = Comparison(str(number), *tests, **options)
+        comparisons[row.name] = row, row.plan(Plan()), tuple(Case(test, all_cores=test == "pool") for test in tests)
+    return groups(comparisons)
+
+
+def test_comparisons_on_one_core_share_processes_unless_their_options_differ():
+    assert grouped(("ab", {}), ("bc", {"items": True}), ("ca", {"outputs": "ignore"})) == [["0", "1", "2"]]
+    assert grouped(("ab", {}), ("bc", {"precision": 0.1}), ("cd", {"measure": "peak_rss"})) == [["0"], ["1"], ["2"]]
+    assert [len(group) for group in grouped(*[((str(k), "b"), {}) for k in range(9)])] == [8, 1]
+
+
+def test_comparisons_on_all_cores_share_processes_within_a_group():
+    both, torch, jax = {"cores": "all"}, {"cores": "all", "group": "torch"}, {"cores": "all", "group": "jax"}
+    assert grouped(("ab", both), ("bc", both), ("ab", {**both, "measure": "spread"})) == [["0", "2"], ["1"]]
+    assert grouped(("ab", torch), ("bc", jax), ("cd", torch)) == [["0", "2"], ["1"]]
+    assert grouped((("a", "pool"), torch), ("cd", torch)) == [["0"], ["1"]]
 
 
 def test_only_results_of_the_same_conditions_are_resumed(tmp_path):
