@@ -22,7 +22,7 @@ class Rate:
         if not self.n:
             return "not measured"
         low, high = rate_interval(self.found, self.n)
-        return f"{self.found}/{self.n} [{low:.1%}, {high:.1%}]"
+        return f"{self.found:,}/{self.n:,} [{low:.1%}, {high:.1%}]"
 
     def __add__(self, other: Rate) -> Rate:
         return Rate(self.found + other.found, self.n + other.n)

@@ -20,10 +20,10 @@ FIND = "screen=1,confirm=2,looks=1,blocks=2,level=0.5"  # of one or two suspects
 QUICK = "screen=1,confirm=1,looks=1,blocks=1,level=0.5"
 WHOLE = "screen=4,confirm=16,blocks=8"  # the default numbers, for real time
 SAME, SLOWED = "canary[same]", "canary[slowed]"
-# Plugins that are installed beside pytest-benchmark and would take half of the time in which a process starts.
-WITHOUT = [part for name in ("hypothesispytest", "xdist", "xdist.looponfail", "platformdirs", "cacheprovider")
-           for part in ("-p", f"no:{name}")]  # fmt: skip
-INI = {"pytest.ini": f"[pytest]\naddopts = {' '.join(WITHOUT)}\n"}
+# Plugins of this environment that would take half of the time in which a process starts.
+SLOW_TO_START = ["-p", "no:hypothesispytest", "-p", "no:platformdirs"]
+UNUSED = [*SLOW_TO_START, "-p", "no:xdist", "-p", "no:xdist.looponfail", "-p", "no:cacheprovider"]
+INI = {"pytest.ini": f"[pytest]\naddopts = {' '.join(SLOW_TO_START)}\n"}
 
 # A fake clock that sorting and hashing advance, in each process at a slightly other pace: other load has no effect.
 HASHING = '''"""What every test file of this repository shares."""
@@ -373,8 +373,8 @@ class Repository:
         """Return the command of a run of the gate that writes into a folder."""
         files = [f"--gate-json={folder / 'gate.json'}", f"--gate-markdown={folder / 'gate.md'}"]
         files += [f"--junitxml={folder / 'junit.xml'}"]
-        without = [] if "-n" in options else WITHOUT
-        return ["pytest", "--gate-against", against, "--gate-rule", rule, *files, *without, *options]
+        unused = [] if "-n" in options else UNUSED
+        return ["pytest", "--gate-against", against, "--gate-rule", rule, *files, *unused, *options]
 
     def gate(self, against, folder, *options, rule=FIND, limit=180, **variables):
         """Run the gate to its end."""

@@ -51,18 +51,11 @@ class Replay:
             self.fields[name][row] = value
         self.pushed += 1
 
-    def push_batch(self, **columns):
-        """Store N items like N pushes, with one slice assignment per field, or two where the ring wraps.
+    def store(self, *columns):
+        """Store N items like N pushes, with one slice assignment per field, or two where the ring wraps; no checks.
 
         `columns` are the values of each field, [N, ...], oldest first; N may be 0 or exceed the capacity.
         """
-        columns = {name: np.asarray(column) for name, column in columns.items()}
-        count = next((len(column) for column in columns.values() if column.ndim), 0)
-        self._check(columns, (count,))
-        self.store(*[columns[name] for name in self.fields])
-
-    def store(self, *columns):
-        """Store N items without checks; `columns` are [N, ...], oldest first, in the order of the fields."""
         count, capacity = len(columns[0]), self.capacity
         start = max(0, count - capacity)  # skip items that later ones would overwrite
         pushed, self.pushed = self.pushed + start, self.pushed + count
