@@ -22,9 +22,10 @@ Class = TypeVar("Class", bound=type)
 
 RENAMED = MappingProxyType(  # names of older checkpoints and YAML files
     {
-        "batch": "batch_size", "buffer": "capacity", "envs": "num_envs", "epsilon": "eps", "every": "train_frequency",
-        "gradient_norm": "max_grad_norm", "lam": "gae_lambda", "sync_every": "target_frequency",
-        "target_every": "target_frequency", "unroll": "num_steps", "worlds": "num_worlds",
+        "agents": "num_agents", "batch": "batch_size", "buffer": "capacity", "envs": "num_envs", "epsilon": "eps",
+        "every": "train_frequency", "gradient_norm": "max_grad_norm", "lam": "gae_lambda",
+        "sync_every": "target_frequency", "target_every": "target_frequency", "unroll": "num_steps",
+        "worlds": "num_worlds",
     }
 )  # fmt: skip
 
@@ -72,7 +73,8 @@ def in_one_line(error: ValidationError, known: Collection[str]) -> str:
     first = error.errors()[0]
     if first["type"] == "value_error":  # raised by a __post_init__
         return str(first["ctx"]["error"])
-    name, *inner = map(str, first["loc"])
+    name, *inner = first["loc"]
+    name = [*known][name] if isinstance(name, int) else name  # a positional argument
     if first["type"] == "unexpected_keyword_argument":
         return unknown(name, known)
     if first["type"] == "missing":
