@@ -119,13 +119,13 @@ def test_buffer_of_stable_baselines3_holds_what_ours_holds():
     buffer, (replay, rows) = sb3_buffer(REPLAY), ours()
     rows = rows[rows != buffer.pos]  # there it has the state after the newest one
     batch = replay.gather(rows)
-    np.testing.assert_array_equal(buffer.observations[rows, 0], batch.states)
+    np.testing.assert_array_equal(buffer.observations[rows, 0], batch.obs)
     np.testing.assert_array_equal(buffer.actions[rows].reshape(-1), batch.actions)
     np.testing.assert_array_equal(buffer.rewards[rows, 0], batch.rewards)
-    np.testing.assert_array_equal(buffer.dones[rows, 0], batch.ends)
-    going_on = rows[batch.ends == 0]
+    np.testing.assert_array_equal(buffer.dones[rows, 0], batch.terminated)
+    going_on = rows[batch.terminated == 0]
     after = buffer.observations[(going_on + 1) % len(buffer.observations), 0]
-    np.testing.assert_array_equal(after, batch.next_states[batch.ends == 0])
+    np.testing.assert_array_equal(after, batch.next_obs[batch.terminated == 0])
 
 
 @pytest.mark.parametrize("once", FOR_CPPRB)
@@ -137,7 +137,7 @@ def test_buffer_of_cpprb_holds_what_ours_holds_with_the_same_weights(once):
     kept = np.isin(got["indexes"], replay.valid_rows())
     rows = got["indexes"][kept].astype(np.int64)
     batch = replay.gather(rows)
-    names = {"states": "obs", "actions": "act", "rewards": "rew", "next_states": "next_obs", "ends": "done"}
+    names = {"obs": "obs", "actions": "act", "rewards": "rew", "next_obs": "next_obs", "terminated": "done"}
     for name, theirs in names.items():
         wanted, array = getattr(batch, name), got[theirs][kept]
         if once == "frames" and array.ndim == 4:
