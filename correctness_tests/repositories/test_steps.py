@@ -127,7 +127,8 @@ def test_a_history_is_shown_as_plain_data():
 
 
 def test_the_table_marks_the_step():
-    text = shown.markdown(shown.drawn([*over(stepped(6)), unchanged(13, 0, 12, pairs(0.05, seed=12))], order(13)))
+    entries = [*over(stepped(6)), unchanged(13, 0, 12, pairs(0.05, seed=12))]
+    text = shown.markdown(shown.drawn(entries, order(13)))
     lines = {line.split("|")[1].strip().strip("`"): line for line in text.splitlines() if line.startswith("| `")}
     assert " slower " in lines[CASE]
     assert commit(7)[:12] in lines[CASE]
