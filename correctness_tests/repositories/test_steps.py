@@ -105,7 +105,8 @@ def test_a_history_of_one_commit_has_a_verdict():
 def test_p_values_are_adjusted_for_all_cases():
     entries = over(stepped(11, 0.035))
     others = [replace(e, case=f"benchmarks/test_toy.py::test_other[{n}]") for n in range(59) for e in over([0.0])]
-    (alone,), (together, *rest) = (judged(series(some, order(COMMITS))) for some in (entries, [*entries, *others]))
+    (alone,) = judged(series(entries, order(COMMITS)))
+    together, *rest = judged(series([*entries, *others], order(COMMITS)))
     assert together.steps[0].p == pytest.approx(60 * alone.steps[0].p)
     assert together.end.p == pytest.approx(60 * alone.end.p)
     assert not any(found.steps for found in rest)
