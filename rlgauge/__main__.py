@@ -27,7 +27,7 @@ from .files import reserved
 from .merge import merge_artifacts
 from .plugin import RESERVED, parse_rule
 from .power import SLOWDOWNS, Measurement, parse_faults, parse_slowdowns
-from .progress import number_of
+from .progress import number_of, to_stderr
 from .revisions import resolve
 from .rule import INVALID, GateError, rule_with
 from .run import LIMIT
@@ -173,11 +173,6 @@ def show_history(options: argparse.Namespace) -> int:
         )
     print(json.dumps(cases, indent=1) if options.json else markdown(cases))
     return 0
-
-
-def to_stderr(line: str) -> None:
-    """Print a line of progress."""
-    print(line, file=sys.stderr, flush=True)
 
 
 def power(options: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from .case import Case
 from .layout import laid_out
 from .pairs import PairError, Pairs, cores
 from .progress import number_of
-from .report import spread
+from .report import interval_text
 from .revisions import git
 from .rule import GateError, Record, Rule
 from .run import LIMIT
@@ -45,7 +45,8 @@ class CommitComparison:
 
     def __str__(self) -> str:
         middle, low, high = (100 * math.expm1(x) for x in (self.slowdown, self.low, self.high))
-        return f"{self.commit[:12]} {middle:+.1f}% {spread(low, high, self.pairs)}, n = {number_of(self.pairs, 'pair')}"
+        interval = interval_text(low, high, self.pairs)
+        return f"{self.commit[:12]} {middle:+.1f}% {interval}, n = {number_of(self.pairs, 'pair')}"
 
 
 def commits_between(root: Path, good: str, bad: str) -> list[str]:

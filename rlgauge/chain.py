@@ -13,9 +13,9 @@ import numpy.typing as npt
 from .history import Entry
 
 Measurement = tuple[str, str]  # a commit and its anchor
-# Log-ratios of pairs vary by at least this much on every machine measured so far. With few pairs, the estimated spread
-# may be small by chance.
-LEAST_SPREAD = 0.01
+# Standard deviation of the log-ratios of pairs, at least, on every machine measured so far. With few pairs, the
+# estimate may be smaller by chance.
+MIN_STD = 0.01
 STD_PER_MAD = 1.4826  # standard deviation over median absolute deviation (normal)
 MEDIAN_ERROR = math.sqrt(math.pi / 2)  # standard error of a median over that of a mean
 
@@ -54,14 +54,14 @@ class Point:
 class Series:
     """A test over commits, with all ratios relative to the commit `root`.
 
-    `spread` is the standard deviation of a pair's log-ratio, and `freedom` its degrees of freedom.
+    `std` is the standard deviation of a pair's log-ratio, and `freedom` its degrees of freedom.
     """
 
     case: str
     version: str
     root: str
     points: Sequence[Point]
-    spread: float
+    std: float
     freedom: int
 
     def covariance(self, points: Sequence[Point]) -> npt.NDArray[np.float64]:
@@ -70,7 +70,7 @@ class Series:
         for i, one in enumerate(points, start=1):
             for j, other in enumerate(points, start=1):
                 shared = one.pairs.keys() & other.pairs.keys()
-                covariance[i, j] = sum((MEDIAN_ERROR * self.spread) ** 2 / one.pairs[name] for name in shared)
+                covariance[i, j] = sum((MEDIAN_ERROR * self.std) ** 2 / one.pairs[name] for name in shared)
         return covariance
 
 
@@ -89,7 +89,7 @@ def series(entries: Sequence[Entry], order: Sequence[str]) -> list[Series]:
         if ordered:
             root = chained[ordered[-1]][0]
             points = {key[0]: chained[key][1] for key in ordered if chained[key][0] == root}
-            found.append(Series(case, version, root, tuple(points.values()), *spread_of(of_case)))
+            found.append(Series(case, version, root, tuple(points.values()), *std_of(of_case)))
     return found
 
 
@@ -108,7 +108,7 @@ def relative_to_root(entry: Entry, entries: Sequence[Entry], visited: tuple[str,
     return root, own.relative_to_root_of(anchor)
 
 
-def spread_of(entries: Sequence[Entry]) -> tuple[float, int]:
+def std_of(entries: Sequence[Entry]) -> tuple[float, int]:
     """Return a robust standard deviation of a pair's log-ratio, and its degrees of freedom."""
     deviations, freedom = [], 0
     for entry in entries:
@@ -117,4 +117,4 @@ def spread_of(entries: Sequence[Entry]) -> tuple[float, int]:
             bessel = math.sqrt(n / (n - 1))  # correction for the estimated median
             deviations += [bessel * abs(value - entry.middle) for value in entry.log_ratios]
             freedom += n - 1
-    return max(LEAST_SPREAD, STD_PER_MAD * median(deviations)) if deviations else 2 * LEAST_SPREAD, max(1, freedom)
+    return max(MIN_STD, STD_PER_MAD * median(deviations)) if deviations else 2 * MIN_STD, max(1, freedom)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from .progress import Progress
+from .progress import Progress, to_stderr
 from .rule import GateError
 
 if sys.platform != "win32":  # where the gate only reports that it is not supported
@@ -60,8 +60,8 @@ def python_for(name: str, folder: Path, cache: Path, lock: str, locks: ExitStack
 
 
 def log(line: str) -> None:
-    """Print a line of progress to standard error."""
-    print(f"gate: {line}", file=sys.stderr, flush=True)
+    """Print a line of the gate's progress."""
+    to_stderr(f"gate: {line}")
 
 
 def requirements(text: str) -> Iterator[str]:

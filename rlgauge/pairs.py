@@ -94,7 +94,7 @@ class Cores:
         return len(self.all) if self.one is None else 1
 
     @contextmanager
-    def shared(self) -> Iterator[None]:
+    def share_core(self) -> Iterator[None]:
         """Pin this thread to the workers' core too: a switch there is faster than waking another, idle core."""
         before = os.sched_getaffinity(0)
         os.sched_setaffinity(0, before if self.one is None else {self.one})
@@ -199,7 +199,7 @@ class Pairs:
             return []
         ask_both(workers, "place", core=place.one)
         plan = self.sample_plan(workers, name, place)
-        with place.shared():
+        with place.share_core():
             blocks = self.measure_blocks({name: plan}, lambda _: self.block(workers, name, plan), thorough)[name]
         with as_case_error(name):
             for worker, identity in zip(workers, self.identities(name), strict=True):

@@ -158,7 +158,7 @@ def slowed_blocks(
     plan = place.plan(timing.call, timing.calls, timing.wall)
     turn = plan.samples * plan.calls * timing.call
     injected = {treatment: slowdown * turn for treatment, slowdown in slowdowns.items()}
-    with place.shared():
+    with place.share_core():
         blocks = pairs.measure_blocks(
             dict.fromkeys(slowdowns, plan),
             lambda treatment: pairs.block(workers, name, plan, injected[treatment]),

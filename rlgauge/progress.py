@@ -18,6 +18,11 @@ def number_of(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def to_stderr(line: str) -> None:
+    """Print a line of progress."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def about(seconds: float) -> str:
     """Format a duration, as in ``about 3 min``."""
     return f"about {seconds / 60:.0f} min" if seconds >= 90 else f"about {seconds:.0f} s"
@@ -46,7 +51,7 @@ class Progress(AbstractContextManager["Progress"]):
             raise ValueError(f"total: {total} {what} is too few; give 1 or more")
         self.total, self.what, self.done = total, what, 0
         self.bar = bar() if log is None and sys.stderr.isatty() else None
-        self.log = log or (lambda line: print(line, file=sys.stderr, flush=True))
+        self.log = log or to_stderr
 
     def __enter__(self) -> Progress:
         self.start = self.logged = time.monotonic()

@@ -57,7 +57,7 @@ def verdicts(values: Sequence[PairLogRatio], rule: Rule, suspects: int = 1) -> I
         else:
             for pairs in range(rule.confirm, min(rule.most, len(others)) + 1, rule.confirm):
                 quick, thorough = others[: rule.screen], others[rule.screen : pairs]  # as measured among many suspects
-                (p,) = confirmed([[*(pair.quick for pair in quick), *(pair.thorough for pair in thorough)]], rule)
+                (p,) = confirmed([[pair.quick for pair in quick] + [pair.thorough for pair in thorough]], rule)
                 slower = suspects * p <= rule.level
                 if slower or p == 1:
                     break

@@ -25,7 +25,7 @@ def duration(seconds: float | None) -> str:
     return f"{float(digits) * 10.0**shift:.{max(0, 2 - shift)}f} {UNITS[power]}"
 
 
-def spread(low: float, high: float, count: int) -> str:
+def interval_text(low: float, high: float, count: int) -> str:
     """Format a 95% interval in percent, as in ``[+4.7, +5.3]``, or the extremes of fewer than six values."""
     return f"[{low:+.1f}, {high:+.1f}]" if count >= FEWEST else f"(extremes {low:+.1f}, {high:+.1f})"
 
@@ -35,7 +35,7 @@ def change(finding: Finding) -> str:
     if finding.ratio is None or finding.low is None or finding.high is None:
         return ""
     middle, low, high = (100 * (ratio - 1) for ratio in (finding.ratio, finding.low, finding.high))
-    return f"{middle:+.1f}% {spread(low, high, finding.pairs)}"
+    return f"{middle:+.1f}% {interval_text(low, high, finding.pairs)}"
 
 
 def times(finding: Finding) -> str:

@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from .progress import to_stderr
 from .rule import GateError
 
 SUBMODULE = "160000"  # mode of a submodule's index entry
@@ -149,11 +150,9 @@ def snapshot(root: Path, folder: Path, parts: Sequence[str] = (), ignore: Sequen
     ]
     size = sum((root / name).lstat().st_size for name in names)
     if not parts and (len(names) > MANY_FILES or size > MANY_BYTES):
-        print(
+        to_stderr(
             f"gate: copying {len(names):,} files, {size / 1e9:.1f} GB, to both sides; to copy fewer, list the paths "
-            "that benchmarks need under include in [tool.rlgauge]",
-            file=sys.stderr,
-            flush=True,
+            "that benchmarks need under include in [tool.rlgauge]"
         )
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
@@ -277,8 +276,7 @@ def measurement_lock(cache: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            message = f"waiting for another measurement in this clone (pid {file.read()})"
-            print(message, file=sys.stderr, flush=True)
+            to_stderr(f"waiting for another measurement in this clone (pid {file.read()})")
             fcntl.flock(file, fcntl.LOCK_EX)
         file.truncate(0)
         file.write(str(os.getpid()))

@@ -142,11 +142,11 @@ def test_the_error_of_a_median_is_that_of_a_normal_distribution():
 def test_the_gate_moves_to_the_core_of_the_workers_and_back():
     before = os.sched_getaffinity(0)
     last = max(before)
-    with Cores((*before,), last).shared():
+    with Cores((*before,), last).share_core():
         assert os.sched_getaffinity(0) == {last}
     assert os.sched_getaffinity(0) == before
-    with pytest.raises(KeyboardInterrupt), Cores((*before,), last).shared():
+    with pytest.raises(KeyboardInterrupt), Cores((*before,), last).share_core():
         raise KeyboardInterrupt
     assert os.sched_getaffinity(0) == before
-    with Cores((*before,), None).shared():  # on all cores it stays where it is
+    with Cores((*before,), None).share_core():  # on all cores it stays where it is
         assert os.sched_getaffinity(0) == before

@@ -404,7 +404,8 @@ def test_the_numbers_of_the_rule():
     wanted = {"screen": 4, "confirm": 16, "looks": 2, "blocks": 8, "tolerated": 0.01, "promised": 0.05}
     wanted |= {"level": 0.01, "version": 2}
     assert asdict(RULE) == wanted
-    assert (RULE.most, Rule(confirm=7, looks=1, level=2**-7).most, Rule(confirm=7, level=2**-13).most) == (32, 7, 14)
+    rules = RULE, Rule(confirm=7, looks=1, level=2**-7), Rule(confirm=7, level=2**-13)
+    assert [rule.most for rule in rules] == [32, 7, 14]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from rlgauge.chain import LEAST_SPREAD, MEDIAN_ERROR, STD_PER_MAD, Point, series, spread_of
+from rlgauge.chain import MEDIAN_ERROR, MIN_STD, STD_PER_MAD, Point, series, std_of
 
 from .entries import CASE, commit, entry, order, over, pairs, unchanged
 
@@ -31,7 +31,7 @@ def test_intervals_and_variances_add_along_the_chain():
     own = entries[1].middle - entries[1].interval[0]
     link = entries[0].middle - entries[0].interval[0]
     assert second.log_ratio - second.low == pytest.approx(math.hypot(own, link))
-    variance = (MEDIAN_ERROR * found.spread) ** 2
+    variance = (MEDIAN_ERROR * found.std) ** 2
     shared = variance / 12
     wanted = [
         [0, 0, 0, 0],
@@ -111,8 +111,8 @@ def test_of_two_measurements_of_a_commit_the_last_counts():
 
 def test_spread_is_robust_and_has_a_floor():
     alone = [entry(1, 0, [0.0, 0.1, 0.3])]
-    assert spread_of(alone) == (pytest.approx(STD_PER_MAD * math.sqrt(1.5) * 0.1), 2)
+    assert std_of(alone) == (pytest.approx(STD_PER_MAD * math.sqrt(1.5) * 0.1), 2)
     two = [*alone, entry(2, 0, [1.0, 1.2]), entry(3, 0, [5.0])]  # a single pair says nothing of the spread
-    assert spread_of(two) == (pytest.approx(STD_PER_MAD * math.sqrt(2) * 0.1), 3)
-    assert spread_of([entry(1, 0, [0.1, 0.1001])]) == (LEAST_SPREAD, 1)
-    assert spread_of([entry(1, 0, [0.1])]) == (2 * LEAST_SPREAD, 1)
+    assert std_of(two) == (pytest.approx(STD_PER_MAD * math.sqrt(2) * 0.1), 3)
+    assert std_of([entry(1, 0, [0.1, 0.1001])]) == (MIN_STD, 1)
+    assert std_of([entry(1, 0, [0.1])]) == (2 * MIN_STD, 1)

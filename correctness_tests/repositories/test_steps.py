@@ -105,7 +105,8 @@ def test_a_history_of_one_commit_has_a_verdict():
 def test_p_values_are_adjusted_for_all_cases():
     entries = over(stepped(11, 0.035))
     others = [replace(e, case=f"benchmarks/test_toy.py::test_other[{n}]") for n in range(59) for e in over([0.0])]
-    (alone,), (together, *rest) = (judged(series(some, order(COMMITS))) for some in (entries, [*entries, *others]))
+    (alone,) = judged(series(entries, order(COMMITS)))
+    together, *rest = judged(series([*entries, *others], order(COMMITS)))
     assert together.steps[0].p == pytest.approx(60 * alone.steps[0].p)
     assert together.end.p == pytest.approx(60 * alone.end.p)
     assert not any(found.steps for found in rest)
@@ -127,7 +128,8 @@ def test_a_history_is_shown_as_plain_data():
 
 
 def test_the_table_marks_the_step():
-    text = shown.markdown(shown.drawn([*over(stepped(6)), unchanged(13, 0, 12, pairs(0.05, seed=12))], order(13)))
+    entries = [*over(stepped(6)), unchanged(13, 0, 12, pairs(0.05, seed=12))]
+    text = shown.markdown(shown.drawn(entries, order(13)))
     lines = {line.split("|")[1].strip().strip("`"): line for line in text.splitlines() if line.startswith("| `")}
     assert " slower " in lines[CASE]
     assert commit(7)[:12] in lines[CASE]
