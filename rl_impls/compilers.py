@@ -118,8 +118,9 @@ def compile_(function: Any, example: tuple[Any, ...], guard: Any = None, **optio
 
     # Keep graphs separate: otherwise the ninth prepared shape of a function silently runs eagerly.
     apart = {"isolate_recompiles": True, "recompile_limit": 1}
-    known = inspect.signature(torch.compile).parameters  # torch 2.11 has neither
-    apart = {name: value for name, value in apart.items() if name in known}
+    if not apart.keys() <= inspect.signature(torch.compile).parameters.keys():  # before torch 2.13
+        apart = {}
+        torch._dynamo.config.recompile_limit = 256  # of all functions with the same code together
     compiled = torch.compile(function, dynamic=False, fullgraph=True, **apart, **options)
     if not hasattr(function, "load"):
         return compiled

@@ -3,11 +3,13 @@
 #
 #     tools/on_gpu.sh FOLDER PART[:SECONDS]...
 #
-# PART: parity (outputs of the CUDA backends against float64), or a backend to time, such as torch-cuda or torch.
-# It ends after SECONDS (240 by default), and what it has measured by then is written to FOLDER.
-# OPTIONS are given to pytest with each backend, as in OPTIONS="--tier gate -k 'not pipeline'".
-# Procgen needs libGL.so.1 (libgl1 in Debian). JAX compiles for minutes unless .cache/jax holds what it compiled before.
-# Wheels in .whl/, of what the machine's Python lacks, are installed into a folder of their own.
+# PART is one of
+#   parity   compare the outputs of the CUDA backends with float64; JAX and torch keep what they compile in .cache/
+#   claims   measure the claims named in CLAIMS, for example CLAIMS="snake-gpu snake-amp"
+#   BACKEND  time a backend, such as torch-cuda, jax-cuda or torch
+# A part ends after SECONDS (default: 240), and its results so far are written to FOLDER.
+# OPTIONS are passed to pytest for each backend, for example OPTIONS="--tier gate -k 'not pipeline'".
+# Wheels in .whl/ and Debian packages in .gl/ (Procgen needs libGL.so.1) are unpacked into a temporary folder.
 set -u
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:?name a folder for results}")
@@ -21,6 +23,10 @@ trap 'rm -rf "$site"' EXIT
 if compgen -G '.whl/*.whl' >/dev/null; then
   "$python" -m pip install --quiet --no-index --no-deps --no-compile --target "$site" .whl/*.whl || exit 1
 fi
+for package in .gl/*.deb; do
+  [ -e "$package" ] && dpkg -x "$package" "$site/gl"
+done
+export LD_LIBRARY_PATH="$site/gl/usr/lib/x86_64-linux-gnu:${LD_LIBRARY_PATH:-}"
 export PYTHONPATH="$site:$PWD" PYTHONUNBUFFERED=1 XLA_PYTHON_CLIENT_PREALLOCATE=false
 [ -s "$out/machine.txt" ] || {
   nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv
@@ -35,12 +41,19 @@ eval "options=(${OPTIONS:-})"
 
 for each in "$@"; do
   IFS=: read -r part seconds <<<"$each"
-  limit=(timeout --signal=TERM --kill-after=90 "${seconds:-240}")
+  limit=(timeout --kill-after=90 "${seconds:-240}") # a program that compiles is not interrupted
   echo "== $part"
   if [ "$part" = parity ]; then
-    TORCHINDUCTOR_COMPILE_THREADS=1 "${limit[@]}" "${pytest[@]}" correctness_tests/test_against_reference.py \
+    TORCHINDUCTOR_COMPILE_THREADS=1 timeout --kill-after=15 "${seconds:-240}" "${pytest[@]}" correctness_tests/test_against_reference.py \
       -k "${KEYWORDS:-cuda}" -m "${MARKS:-not slow}" --maxfail "${FAILURES:-15}" --show-capture no \
-      --numprocesses "${JOBS:-12}" --threads 1 --tb short -q -rfE --durations 15 2>&1 | tee "$out/parity.txt"
+      --numprocesses "${JOBS:-12}" --threads 1 --tb short -v -rfE --durations 15 2>&1 | tee "$out/parity.txt"
+    grep -q PASSED "$out/parity.txt" || exit 1
+    continue
+  fi
+  if [ "$part" = claims ]; then
+    read -ra claims <<<"${CLAIMS:?name claims}"
+    PYTEST_ADDOPTS="-o filterwarnings=ignore" PYTEST_PLUGINS=pytest_benchmark.plugin,rlgauge.plugin "${limit[@]}" "$python" -m perf_tests.claims \
+      "${claims[@]/#/--only=}" --minutes 0 --output "$out/claims.json" 2>&1 | tee "$out/claims.txt"
     continue
   fi
   [ -s "$out/limits.json" ] || JAX_PLATFORMS=cpu "$python" -m perf_tests.suite.limits "$threads" | tee "$out/limits.json"
