@@ -45,6 +45,13 @@ def gate(options: argparse.Namespace) -> int:
     return int(pytest.main([f"--gate-against={revision}", *options.arguments]))
 
 
+def demo(options: argparse.Namespace) -> int:
+    """Find a planted slowdown in a scratch repository."""
+    from .demo import demo as show
+
+    return show(options.folder)
+
+
 def print_outcome(artifact: Artifact) -> int:
     """Print the outcome of an artifact; return its exit code."""
     outcome = artifact.decide()
@@ -255,6 +262,13 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     add = command.add_argument
     add("revision", metavar="REVISION", help="revision to compare with (default: against in [tool.rlgauge])")
     add("arguments", nargs=argparse.REMAINDER, metavar="PYTEST-ARG", help="arguments of pytest")
+
+    command = commands.add_parser(
+        "demo", help="find a planted slowdown in a scratch repository, and explain the output"
+    )
+    command.set_defaults(run=demo)
+    add = command.add_argument
+    add("folder", type=Path, nargs="?", metavar="DIR", help="new folder to keep the repository in (default: none)")
 
     command = commands.add_parser("replay", help="compute the verdicts of a JSON artifact again")
     command.set_defaults(run=replay)

@@ -1,0 +1,135 @@
+"""``rlgauge demo``: a scratch repository, a planted slowdown, and the gate that finds it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .artifact import read
+from .report import WORDS as WORDS_OF_CODE
+from .report import change, duration
+from .rule import Finding, GateError, is_canary
+
+WORDS = '''"""Functions on words."""
+
+from collections import Counter
+
+
+def frequencies(text):
+    return Counter(text.split())
+
+
+def longest(text):
+    return max(text.split(), key=len)
+'''
+SUMS = '''"""Sums."""
+
+
+def squares(count):
+    return sum(number * number for number in range(count))
+'''
+TESTS = '''"""Benchmarks, as pytest-benchmark runs them."""
+
+from sums import squares
+from words import frequencies, longest
+
+TEXT = "the quick brown fox jumps over the lazy dog " * 200
+
+
+def test_frequencies(benchmark):
+    assert benchmark(frequencies, TEXT)["the"] == 400
+
+
+def test_longest(benchmark):
+    assert benchmark(longest, TEXT) == "quick"
+
+
+def test_squares(benchmark):
+    assert benchmark(squares, 1_000) == 332_833_500
+'''
+BASE = {"words.py": WORDS, "sums.py": SUMS, "test_speed.py": TESTS, ".gitignore": ".rlgauge/\n__pycache__/\n"}
+FAST, SLOW = "Counter(text.split())", "Counter(text.lower().split())"
+GATE = ("pytest", "--gate-against", "HEAD")
+PLANTED = "test_speed.py::test_frequencies"
+CANARIES = (
+    "canary[same] and canary[slowed] are built-in benchmarks: one is equal on both sides, the other is slowed by 5%.\n"
+    "If the gate gets one of them wrong, the run is invalid."
+)
+MEANINGS = {
+    "slower": "head takes longer, and chance cannot explain it: the gate fails.",
+    "faster": "head takes less time, and chance cannot explain it.",
+    "ok": "no difference that chance cannot explain.",
+    "inconclusive": "it may be slower, but the machine was too noisy to tell; more pairs may.",
+    "unchanged": "nothing that it imports differs between the revisions, so it was not timed.",
+    "error": "it could not be measured.",
+}
+
+
+def git(folder: Path, *arguments: str) -> None:
+    """Run git in a folder, independent of the user's configuration of commits."""
+    settings = "user.name=rlgauge", "user.email=rlgauge@localhost", "commit.gpgsign=false", "core.hooksPath="
+    options = [word for setting in settings for word in ("-c", setting)]
+    command = ["git", *options, *arguments]
+    try:
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise GateError("rlgauge demo: git is not installed; install it first") from None
+    except subprocess.CalledProcessError as error:
+        raise GateError(f"rlgauge demo: git {arguments[0]} failed: {error.stderr.strip()}") from None
+
+
+@contextmanager
+def scratch(folder: Path | None) -> Iterator[Path]:
+    """Yield a new folder, which is kept if the user named it, and else deleted at the end."""
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="rlgauge-demo-") as name:
+            yield Path(name)
+    else:
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            raise GateError(f"rlgauge demo: {folder} exists; name a folder that does not exist yet") from None
+        yield folder
+
+
+def meaning(finding: Finding) -> str:
+    """Explain a verdict and its numbers in one sentence each."""
+    text = MEANINGS.get(finding.verdict, "")
+    if finding.base_seconds and finding.head_seconds:
+        text += f" A call took {duration(finding.base_seconds)} at base and takes {duration(finding.head_seconds)} now"
+        text += f"; the change is {change(finding)}, where the brackets are its 95% interval over {finding.pairs} pairs"
+        text += " of fresh processes." if finding.p is None else f" of fresh processes. By chance: p = {finding.p:.2g}."
+    return text
+
+
+def demo(folder: Path | None) -> int:
+    """Run the gate on a scratch repository with a planted slowdown; return 0 if the gate finds it, else 1."""
+    with scratch(folder) as repository:
+        for name, text in BASE.items():
+            (repository / name).write_text(text)
+        git(repository, "init", "--quiet")
+        git(repository, "add", ".")
+        git(repository, "commit", "--quiet", "--message", "Count words")
+        words = repository / "words.py"
+        words.write_text(WORDS.replace(FAST, SLOW))
+        print(f"A repository with three benchmarks is in {repository}. This change is not committed:\n")
+        print(f"    words.py\n    -    return {FAST}\n    +    return {SLOW}\n")
+        print(f"Is it slower than the last commit? This takes about a minute:\n\n    {' '.join(GATE)}\n", flush=True)
+        code = subprocess.run([sys.executable, "-m", *GATE, "--quiet"], cwd=repository, check=False).returncode
+        artifact = repository / ".rlgauge" / "gate.json"
+        if not artifact.exists():
+            return code
+        outcome = read(artifact).decide()
+        print("\nWhat this means:\n")
+        for name, finding in outcome.findings.items():
+            if not is_canary(name):
+                print(f"{name}: {finding.verdict}: {meaning(finding)}\n")
+        print(CANARIES)
+        print(f"The exit code is {code}: {WORDS_OF_CODE[code]}.")
+        if folder is not None:
+            print(f"\nTo go on, change {words} and repeat the command in {folder}.")
+    return int(outcome.findings[PLANTED].verdict != "slower")
