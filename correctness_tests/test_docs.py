@@ -14,8 +14,8 @@ import pytest
 
 from .commands import ROOT, environment
 
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
-PAGES += sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("results/*.md"), ROOT / "workloads/README.md"])
+PAGES = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "CODE_OF_CONDUCT", "SECURITY")]
+PAGES += sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("results/*.md"), ROOT / "workloads/README.md"])
 RUNNABLE = "<!-- runnable -->"
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
 GATE = set(re.findall(r"add_parser\(\s*\"(\w+)", (ROOT / "rlgauge/__main__.py").read_text()))
