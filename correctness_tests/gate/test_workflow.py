@@ -94,3 +94,34 @@ def test_all_shards_are_decided_together(tmp_path):
     files = ["shards/gate-1/gate.json", "shards/gate-2/gate.json"]
     written = ["--json", "gate/gate.json", "--markdown", "gate/gate.md"]
     assert (tmp_path / "arguments").read_text().splitlines() == ["-m", "rlgauge", "merge", *files, *written]
+
+
+GH = """#!/bin/bash
+echo "$*" >> calls
+case "$*" in *--paginate*) cat found;; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("found", "call"),
+    [
+        ("", "api --silent repos/o/r/issues/7/comments"),
+        ("41\n42\n", "api --silent --method PATCH repos/o/r/issues/comments/41"),
+    ],
+)
+def test_the_action_updates_its_own_comment(tmp_path, found, call):
+    steps = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    (comment,) = (step["run"] for step in steps if step["name"] == "comment")
+    (tmp_path / "gh").write_text(GH)
+    (tmp_path / "gh").chmod(0o755)
+    (tmp_path / "found").write_text(found)
+    (tmp_path / "gate.md").write_text("### Speed\n")
+    variables = {
+        "PATH": f"{tmp_path}:/usr/bin:/bin",
+        "GITHUB_REPOSITORY": "o/r",
+        "PULL_REQUEST": "7",
+        "REPORT": "gate.md",
+    }
+    assert ran(tmp_path, comment, **variables) == (0, "")
+    assert (tmp_path / "calls").read_text().splitlines()[1] == f"{call} -F body=@gate.md.comment"
+    assert (tmp_path / "gate.md.comment").read_text() == "<!-- rlgauge -->\n### Speed\n"
