@@ -62,7 +62,7 @@ def test_an_environment_is_reused_as_long_as_the_files_that_name_it_are_the_same
     def make(*arguments):
         return subprocess.run(["make", *arguments, "setup"], cwd=tmp_path, capture_output=True, text=True)
 
-    stamp = tmp_path / make("--dry-run").stdout.split()[-1]
+    stamp = tmp_path / re.search(r"^touch (\S+)$", make("--dry-run").stdout, re.M)[1]
     stamp.parent.mkdir()
     stamp.touch()
     os.utime(stamp, (0, 0))  # older than a fresh checkout, as in a cache
