@@ -1,18 +1,25 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup bench bench-quick bench-threads peers report claims claims-returns gate test test-slow test-ray test-nes browser lint asv history results clean evaluate compare tensorboard train train-pipeline
+.PHONY: help setup quick bench bench-quick bench-threads peers report claims claims-returns gate test test-slow test-ray test-nes browser lint docs asv history results clean evaluate compare tensorboard train train-pipeline
 SHELL := /bin/bash -o pipefail
 
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/py311.txt
-STAMP := $(VENV)/.ready
+# named by contents, because a git checkout or a cache changes times
+STAMP := $(VENV)/.ready-$(shell cat $(LOCK) pyproject.toml workloads/pyproject.toml VERSION | sha256sum | head -c 12)
 RAY := .venv-ray
 RAY_LOCK := requirements/ray.txt
 RAY_STAMP := $(RAY)/.ready
 NES := .venv-nes
 NES_LOCK := requirements/nes.txt
 NES_STAMP := $(NES)/.ready
+
+QUICK := .venv-quick
+QUICK_STAMP := $(QUICK)/.ready
+DOCS := .venv-docs
+DOCS_LOCK := requirements/docs.txt
+DOCS_STAMP := $(DOCS)/.ready
 
 # names or lists of names, as in: make bench WORKLOAD=pirl BACKEND=torch,jax TIER=full
 WORKLOAD ?=
@@ -33,7 +40,7 @@ help:  ## show the targets
 
 setup: $(STAMP)  ## make .venv from the lock file (once; 2.3 GB, about 2 minutes)
 
-$(STAMP): $(LOCK) pyproject.toml workloads/pyproject.toml VERSION
+$(STAMP):
 	@command -v g++ >/dev/null || { echo 'g++ is missing (torch.compile needs it): apt-get install g++'; exit 1; }
 	@command -v $(PYTHON) >/dev/null || { echo '$(PYTHON) is missing; name another with PYTHON=...'; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo 'the lock file is for Python 3.11'; exit 1; }
@@ -43,11 +50,24 @@ $(STAMP): $(LOCK) pyproject.toml workloads/pyproject.toml VERSION
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . --editable workloads
 	touch $@
 
+$(QUICK_STAMP): $(LOCK) requirements/quick.txt pyproject.toml
+	rm -rf $(QUICK)
+	$(PYTHON) -m venv $(QUICK)
+	grep -E "^--|^($$(paste -sd'|' requirements/quick.txt))==" $(LOCK) > $(QUICK)/lock.txt
+	PIP_RETRIES=0 $(QUICK)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(QUICK)/lock.txt
+	$(QUICK)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+quick: $(QUICK_STAMP)  ## compare NumPy and PyTorch on a small net: the first result, in two minutes with set-up
+	$(QUICK)/bin/python -m pytest perf_tests/test_pirl.py --benchmark-only --backend numpy,torch --benchmark-max-time 0.3 \
+	  -k 'test_forward and full and host-32'
+
 bench: setup  ## time every benchmark of the default tier
 	$(BIN)/python -m perf_tests.run --json .cache/bench.json --benchmark-max-time 0.5 $(SELECTION)
 
 bench-quick: setup  ## time the gate tier, few rounds: does everything still run?
-	$(BIN)/python -m perf_tests.run --tier gate --benchmark-max-time 0.05 --benchmark-min-rounds 2 $(SELECTION)
+	$(BIN)/python -m perf_tests.run --json .cache/bench-quick.json --tier gate --benchmark-max-time 0.05 \
+	  --benchmark-min-rounds 2 $(SELECTION)
 
 bench-threads: setup  ## time the gate tier with 1, 2, 4 ... threads, for the report
 	rm -f .cache/threads-*.json
@@ -139,8 +159,19 @@ lint: setup  ## style, types, spelling, workflows
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/codespell --toml pyproject.toml $$(git ls-files '*.py' '*.md' '*.toml' Makefile)
-	$(BIN)/zizmor --offline --quiet .github/workflows
+	$(BIN)/zizmor --offline --quiet .github
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions .github/actions/*/action.yml
+
+$(DOCS_STAMP): $(DOCS_LOCK) $(wildcard rlgauge/*.py)
+	rm -rf $(DOCS)
+	$(PYTHON) -m venv $(DOCS)
+	PIP_RETRIES=0 $(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(DOCS_LOCK)
+	PIP_RETRIES=0 $(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check .
+	touch $@
+
+docs: $(DOCS_STAMP)  ## build the documentation site: .cache/site
+	$(DOCS)/bin/mkdocs build --strict --quiet
 
 history: setup  ## compare every commit after one with the release before it, and show steps: make history SINCE=v1
 	@test -n '$(SINCE)' || { echo 'name the last commit that is not to be measured: make history SINCE=v1'; exit 2; }
@@ -149,7 +180,7 @@ history: setup  ## compare every commit after one with the release before it, an
 
 asv: setup  ## benchmark commits with ASV and publish to .asv/html: HEAD~1 and HEAD, or make asv RANGE=A..B
 	@test -f ~/.asv-machine.json || $(BIN)/python -m asv machine --yes
-	PIP_RETRIES=0 $(BIN)/python -m asv run --show-stderr '$(RANGE)'
+	$(BIN)/python -m asv run --show-stderr '$(RANGE)'
 	$(BIN)/python -m asv publish
 
 results: setup  ## time everything, write the page in results/ and measure the gains in the README

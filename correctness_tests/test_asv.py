@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -56,6 +57,15 @@ def test_each_sample_starts_from_a_reset():
         outputs.append(repr(made.recorded.keywords["output"](result)))
     assert outputs[0] == outputs[1]
     assert (made.number, made.rounds, made.warmup_time) == (1, 1, 0)
+
+
+def test_installing_does_not_retry_an_index_that_cannot_be_reached(tmp_path):
+    install = json.loads((ROOT / "asv.conf.json").read_text())["install_command"][0]
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements/py311.txt").write_text("--index-url http://127.0.0.1:9/\nabsent==1\n")
+    done = python(*install.split()[2:], cwd=tmp_path, PIP_CONFIG_FILE=os.devnull)
+    assert "No matching distribution found for absent==1" in done.stderr
+    assert "Retrying" not in done.stdout + done.stderr
 
 
 def git(folder, *arguments):

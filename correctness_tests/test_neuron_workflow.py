@@ -41,16 +41,21 @@ def with_dependencies(requirements):
     return names
 
 
-@pytest.fixture(scope="module")
-def workflow_installs():
-    """The names of the distributions that the workflow installs."""
+def installed_by(commands):
+    """Return the names of the distributions that commands install with the folders of this repository."""
     required = []
-    for folder, extras in re.findall(r"-e '?(\.[\w/]*)(?:\[(.+)\])?", script("Install")):
+    for folder, extras in re.findall(r"-e '?(\.[\w/]*)(?:\[(.+)\])?", commands):
         project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
         required += project["dependencies"]
         for extra in filter(None, extras.split(",")):
             required += project["optional-dependencies"][extra]
     return with_dependencies(required)
+
+
+@pytest.fixture(scope="module")
+def workflow_installs():
+    """The names of the distributions that the workflow installs."""
+    return installed_by(script("Install"))
 
 
 @pytest.fixture

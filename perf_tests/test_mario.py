@@ -21,7 +21,7 @@ LAZY = ("torch-compile", "jax", *CUDA)  # not timed in the naive form
 ROUNDED = 1e-2  # relative to the largest value: rounding in bfloat16 and float16
 
 # pipeline sizes
-LEARNERS = ("torch", "torch-compile", "torch-cuda", "torch-compile-cuda")
+LEARNERS = ("torch", "torch-compile", "jax", "torch-cuda", "torch-compile-cuda", "jax-cuda")
 FLOAT32 = ("naive", "local_queues", "full")
 ONLY_TORCH = dict(form=("naive", "local_queues"), backend=LEARNERS[1:])
 Sizes = dict[str, Any]
@@ -107,8 +107,8 @@ def test_per_update(bench, seed, form, backend, batch_size, capacity, side):
     exclude=[
         dict(form="naive", backend=LAZY), dict(accumulate=4, batch_size=(256, 512, 1024)),
         dict(side=128, batch_size=(512, 1024, 2048)), dict(side=128, accumulate=4),
-        dict(norm="batch", backend=("jax", "jax-cuda")), dict(norm="batch", batch_size=(512, 1024, 2048)),
-        dict(norm="batch", side=128), dict(norm="batch", accumulate=4),
+        dict(norm="batch", batch_size=(512, 1024, 2048)), dict(norm="batch", side=128),
+        dict(norm="batch", accumulate=4),
     ],
     gate=[dict(form="full", backend=("torch", "jax"), batch_size=16, side=84, norm="none", accumulate=1)],
     bench=[

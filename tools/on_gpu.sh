@@ -7,10 +7,11 @@
 #   parity   compare the outputs of the CUDA backends with float64; JAX and torch keep what they compile in .cache/
 #   claims   measure the claims named in CLAIMS, for example CLAIMS="snake-gpu snake-amp"
 #   BACKEND  time a backend, such as torch-cuda, jax-cuda or torch
-# A part ends after SECONDS (default: 240), and its results so far are written to FOLDER.
+# A part ends after SECONDS (default: 240), and its results so far are written to FOLDER. The exit code is 1 if a part
+# fails or is ended.
 # OPTIONS are passed to pytest for each backend, for example OPTIONS="--tier gate -k 'not pipeline'".
 # Wheels in .whl/ and Debian packages in .gl/ (Procgen needs libGL.so.1) are unpacked into a temporary folder.
-set -u
+set -uo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:?name a folder for results}")
 shift
@@ -39,6 +40,7 @@ pytest=("$python" -m pytest -p pytest_benchmark.plugin -p xdist.plugin -p _hypot
 pytest+=(-p no:cacheprovider -o filterwarnings=ignore --threads "$threads")
 eval "options=(${OPTIONS:-})"
 
+failed=0
 for each in "$@"; do
   IFS=: read -r part seconds <<<"$each"
   limit=(timeout --kill-after=90 "${seconds:-240}") # a program that compiles is not interrupted
@@ -46,14 +48,14 @@ for each in "$@"; do
   if [ "$part" = parity ]; then
     TORCHINDUCTOR_COMPILE_THREADS=1 timeout --kill-after=15 "${seconds:-240}" "${pytest[@]}" correctness_tests/test_against_reference.py \
       -k "${KEYWORDS:-cuda}" -m "${MARKS:-not slow}" --maxfail "${FAILURES:-15}" --show-capture no \
-      --numprocesses "${JOBS:-12}" --threads 1 --tb short -v -rfE --durations 15 2>&1 | tee "$out/parity.txt"
+      --numprocesses "${JOBS:-12}" --threads 1 --tb short -v -rfE --durations 15 2>&1 | tee "$out/parity.txt" || failed=1
     grep -q PASSED "$out/parity.txt" || exit 1
     continue
   fi
   if [ "$part" = claims ]; then
     read -ra claims <<<"${CLAIMS:?name claims}"
     PYTEST_ADDOPTS="-o filterwarnings=ignore" PYTEST_PLUGINS=pytest_benchmark.plugin,rlgauge.plugin "${limit[@]}" "$python" -m perf_tests.claims \
-      "${claims[@]/#/--only=}" --minutes 0 --output "$out/claims.json" 2>&1 | tee "$out/claims.txt"
+      "${claims[@]/#/--only=}" --minutes 0 --output "$out/claims.json" 2>&1 | tee "$out/claims.txt" || failed=1
     continue
   fi
   [ -s "$out/limits.json" ] || JAX_PLATFORMS=cpu "$python" -m perf_tests.suite.limits "$threads" | tee "$out/limits.json"
@@ -63,5 +65,6 @@ for each in "$@"; do
   [[ $part == *cuda ]] && platforms=
   JAX_PLATFORMS=$platforms "${limit[@]}" "${pytest[@]}" perf_tests --benchmark-only --backend "$part" \
     --benchmark-json "$out/$part.json" --benchmark-max-time "${BENCH_SECONDS:-0.3}" -q --tb short -rfE \
-    "${options[@]}" 2>&1 | tee "$out/$part.txt"
+    "${options[@]}" 2>&1 | tee "$out/$part.txt" || failed=1
 done
+exit "$failed"

@@ -15,11 +15,11 @@ from correctness_tests.mario.collectors import names_made
 from correctness_tests.mario.pipelines import SMALL, config_of, make
 from correctness_tests.quick import quick
 from correctness_tests.waiting import SECONDS, alive, at_most, children, until
-from rl_impls import backends
 from rl_impls.common.workers import WorkersEnded
 from rl_impls.mario.collectors import Collector
 from rl_impls.mario.loop import PHASES, TRANSPORTS, make_replay, per_stream
 from rl_impls.mario.memory import FrameReplay, PrioritisedReplay
+from rl_impls.mario.net import init_net
 from rl_impls.mario.options import FORMS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -64,7 +64,7 @@ class Stored:
         self.produced += 1
 
 
-def in_one_process(config, options, epochs):
+def in_one_process(config, options, epochs, backend):
     """Losses and TD errors f[I, U] of the same training in one process."""
     senders = [Stored() for _ in range(STREAMS)]
     newest = 0, config["params"]
@@ -74,7 +74,7 @@ def in_one_process(config, options, epochs):
     ]
     each, sizes = per_stream(config), (config["capacity"], STREAMS, config["side"])
     replay = PrioritisedReplay(*sizes, alpha=0.6, beta=0.4) if config["prioritised"] else FrameReplay(*sizes)
-    step, results, updates = learner(config, options), [], 0
+    step, results, updates = learner(config, options, backend), [], 0
 
     def played(number):
         first, last = config["epsilon"]
@@ -101,7 +101,7 @@ def in_one_process(config, options, epochs):
                 rows, weights = replay.draw(rng.random(config["batch_size"]))
             else:
                 rows, weights = replay.draw(rng, config["batch_size"]), np.ones(config["batch_size"], np.float32)
-            loss, errors = (out.numpy() for out in step(*step.batch(*replay.gather_one_by_one(rows), weights)))
+            loss, errors = backend.to_host(step(*step.batch(*replay.gather_one_by_one(rows), weights)))
             if config["prioritised"]:
                 replay.update(rows, errors)
             of_epoch.append((float(loss), float(np.abs(errors).mean())))
@@ -119,17 +119,17 @@ def in_one_process(config, options, epochs):
     return np.array(results, np.float32).transpose(2, 0, 1)
 
 
-def learner(config, options):
+def learner(config, options, backend):
     """An update like the pipeline's."""
     obs, column = np.zeros((8, 4, 36, 36), np.uint8), np.zeros(8, np.float32)
-    example = tuple(map(backends.get("torch").to_device, (obs, column.astype("i4"), column, obs, column, column)))
-    return backends.get("torch").build("mario", "train_step", config, example, options)
+    example = tuple(map(backend.to_device, (obs, column.astype("i4"), column, obs, column, column)))
+    return backend.build("mario", "train_step", config, example, options)
 
 
 def assert_learns_what_one_process_learns(loop, config, options):
     """Losses are bit for bit those of one process, from the start and after a reset."""
     loop.reset()
-    got, wanted = loop(np.arange(EPOCHS)), in_one_process(config, options, EPOCHS)
+    got, wanted = loop(np.arange(EPOCHS)), in_one_process(config, options, EPOCHS, loop.backend)
     np.testing.assert_array_equal(got, wanted)
     assert len(set(np.ravel(got[0]).tolist())) == EPOCHS * SMALL["updates"]
     stats, each = loop.stats(), per_stream(config)
@@ -157,6 +157,12 @@ def test_a_pipeline_over_rings_learns_what_one_process_learns(rings):
     assert_learns_what_one_process_learns(loop, config_of(publish_every=2), FORMS["full"])
     # weights of 0 updates act in the first epochs' play; those after two epochs from the third on
     assert loop.lags == [lag for lag in (3, 6, 3, 6) for _ in range(SMALL["collectors"])]
+
+
+def test_a_pipeline_with_jax_and_batch_norm_learns_what_one_process_learns(running):
+    weights = init_net(np.random.default_rng(1), 36, norm=True)
+    given = {"params": weights, "target": weights, "collectors": 1, "num_envs": 4}
+    assert_learns_what_one_process_learns(running(backend="jax", **given), config_of(**given), FORMS["full"])
 
 
 @pytest.mark.parametrize(

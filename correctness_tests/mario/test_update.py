@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 FORMS = [("torch", "naive"), ("torch", "full"), ("jax", "full")]
 PLAIN, NORMED = {}, {"norm": "batch"}
 PROBLEMS = [pytest.param(PLAIN, id="none"), pytest.param(NORMED, id="batch")]
-BOTH = [("torch", PLAIN), ("torch", NORMED), ("jax", PLAIN)]
+BOTH = [("torch", PLAIN), ("torch", NORMED), ("jax", PLAIN), ("jax", NORMED)]
 FREE = {"max_grad_norm": 1e9}  # nothing is clipped
 
 
@@ -193,9 +193,8 @@ def test_running_statistics_move_once_per_update():
     assert largest_difference(step.params["m_conv0"], 0.9 * params["m_conv0"] + 0.1 * h.mean(axis=(0, 1, 2))) < 1e-10
 
 
-@pytest.mark.parametrize(
-    ("backend", "form", "given"), [(*form, PLAIN) for form in FORMS] + [(*form, NORMED) for form in FORMS[:2]]
-)
+@pytest.mark.parametrize("given", PROBLEMS)
+@pytest.mark.parametrize(("backend", "form"), FORMS)
 def test_training_from_a_state_or_a_reset_is_bit_exact(backend, form, given):
     _, batches = problem(**given)
     step, update = learner(backend, form, given=given)
@@ -222,11 +221,12 @@ def test_training_from_a_state_or_a_reset_is_bit_exact(backend, form, given):
     assert_states_equal(step.state(), kept)
 
 
+@pytest.mark.parametrize("given", PROBLEMS)
 @pytest.mark.parametrize(("first", "second"), [(FORMS[1], FORMS[2]), (FORMS[2], FORMS[1])])
-def test_a_state_can_be_loaded_by_another_backend(first, second):
-    config, batches = problem()
-    here, update_here = learner(*first)
-    there, update_there = learner(*second)
+def test_a_state_can_be_loaded_by_another_backend(first, second, given):
+    config, batches = problem(**given)
+    here, update_here = learner(*first, given=given)
+    there, update_there = learner(*second, given=given)
     for batch in batches[:2]:
         update_here(batch)
     here.sync_target()
@@ -256,9 +256,19 @@ def test_an_update_does_not_change_its_inputs(form):
         np.testing.assert_array_equal(config["params"][name], value)
 
 
-def test_batch_norm_is_refused_by_jax():
-    with pytest.raises(ValueError, match=r"^norm='batch' is not available on jax, only on torch$"):
-        learner("jax", given=NORMED)
+@pytest.mark.parametrize("accumulate", [1, 4])
+def test_jax_updates_a_net_with_batch_norm_as_torch_does(accumulate):
+    _, [batch, *_] = problem(**NORMED)
+    options = {"accumulate": accumulate}
+    (exact, exactly), (step, update) = exact_learner(options, NORMED), learner("jax", options=options, given=NORMED)
+    (loss, errors), (wanted, wanted_errors) = update(batch), exactly(batch)
+    assert loss == pytest.approx(wanted, rel=1e-4)
+    assert largest_difference(errors, wanted_errors) < 1e-4
+    got = step.state()
+    for name, value in exact.state().items():
+        part, _, weight = name.partition(".")
+        if part == "first" or is_running(weight):  # the first moment is a tenth of the gradient
+            assert largest_difference(got[name], value) < 1e-3, name
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])

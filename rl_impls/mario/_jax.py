@@ -9,28 +9,49 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from ..common.jax_learner import Learner, to_device
-from .net import STRIDES, has_norm
+from .net import NORM_EPS, NORM_RATE, STRIDES, has_norm, is_running
 from .options import check_supported
 
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 LAYOUT = ("NHWC", "HWIO", "NHWC")  # of input, kernel and output
 
 
-def q_values(params, obs, dtype=jnp.float32):
-    """Return Q-values f32[B, A] of observations u8[B, 4, S, S] as :func:`._numpy.q_values`, without batch norm.
+def normalised(params, k, h, learning):
+    """Return what :func:`._numpy.normalised` does, f32[B, Y, X, O], and with ``learning`` new running statistics.
 
-    ``dtype`` is that of the computation, ``jnp.float32`` or ``jnp.bfloat16``.
+    The running variance moves towards the unbiased one of the batch, as in torch.
+    """
+    mean, variance, moved = params[f"m_conv{k}"], params[f"v_conv{k}"], {}
+    if learning:
+        old, count = (mean, variance), h.size // h.shape[-1]
+        mean, variance = h.mean(axis=(0, 1, 2)), h.var(axis=(0, 1, 2))
+        for name, before, now in zip("mv", old, (mean, variance * count / (count - 1))):
+            moved[f"{name}_conv{k}"] = (1 - NORM_RATE) * before + NORM_RATE * now
+    return params[f"g_conv{k}"] * (h - mean) / jnp.sqrt(variance + NORM_EPS) + params[f"b_conv{k}"], moved
+
+
+def q_values(params, obs, dtype=jnp.float32, learning=False):
+    """Return Q-values f32[B, A] of observations u8[B, 4, S, S] as :func:`._numpy.q_values`, and new running statistics.
+
+    The statistics are of batch norm with ``learning``, by name; otherwise there are none. ``dtype`` is that of the
+    computation, ``jnp.float32`` or ``jnp.bfloat16``; batch norm computes in float32.
     """
     w = {name: weight.astype(dtype) for name, weight in params.items()}
-    h = obs.transpose(0, 2, 3, 1).astype(dtype) / 255
+    h, moved = obs.transpose(0, 2, 3, 1).astype(dtype) / 255, {}
     for k, stride in enumerate(STRIDES):
         h = jax.lax.conv_general_dilated(h, w[f"w_conv{k}"], (stride, stride), "VALID", dimension_numbers=LAYOUT)
-        h = jax.nn.relu(h + w[f"b_conv{k}"])
+        if has_norm(params):
+            h, statistics = normalised(params, k, h.astype(jnp.float32), learning)
+            h, moved = h.astype(dtype), moved | statistics
+        else:
+            h = h + w[f"b_conv{k}"]
+        h = jax.nn.relu(h)
     h = jax.nn.relu(h.reshape(len(h), -1) @ w["w_hidden"] + w["b_hidden"])
-    return (h @ w["w_value"] + w["b_value"]).astype(jnp.float32)
+    return (h @ w["w_value"] + w["b_value"]).astype(jnp.float32), moved
 
 
 def of_actions(values, actions):
@@ -39,22 +60,25 @@ def of_actions(values, actions):
 
 
 def td_loss(params, target, obs, actions, rewards, next_obs, terminated, weights, *, gamma, dtype):
-    """Return the loss f32[] and the TD errors f32[B] of :func:`._numpy.td_targets` and :func:`._numpy.td_loss`.
+    """Return the loss f32[] of :func:`._numpy.td_targets` and :func:`._numpy.td_loss`, and two other results.
 
-    ``params`` and ``target`` are the weights of the online and the target network; ``dtype`` is that of the nets'
-    computation.
+    These are the TD errors f32[B], and the online network's new running statistics by name. ``params`` and ``target``
+    are the weights of the online and the target network; ``dtype`` is that of the nets' computation.
     """
-    best = q_values(params, next_obs, dtype).argmax(axis=1)
-    td_targets = rewards + gamma * (1 - terminated) * of_actions(q_values(target, next_obs, dtype), best)
-    errors = of_actions(q_values(params, obs, dtype), actions) - jax.lax.stop_gradient(td_targets)
-    return jnp.mean(weights * optax.losses.huber_loss(errors)), errors
+    best = q_values(params, next_obs, dtype)[0].argmax(axis=1)
+    td_targets = rewards + gamma * (1 - terminated) * of_actions(q_values(target, next_obs, dtype)[0], best)
+    values, moved = q_values(params, obs, dtype, learning=True)
+    errors = of_actions(values, actions) - jax.lax.stop_gradient(td_targets)
+    return jnp.mean(weights * optax.losses.huber_loss(errors)), (errors, moved)
 
 
 class TrainStep(Learner):
     """Trains the online network with one Adam update per call, without changing the target network.
 
+    Adam leaves the running statistics of batch norm as they are, because their gradient is 0.
+
     Raises:
-        ValueError: ``accumulate`` does not divide the batch, the net has batch norm, or an option is not supported.
+        ValueError: ``accumulate`` does not divide the batch, or an option is not supported.
     """
 
     def __init__(self, config, example, options, compiler):
@@ -62,25 +86,25 @@ class TrainStep(Learner):
         parts = options.accumulate
         if len(example[0]) % parts:
             raise ValueError(f"accumulate={parts} should divide the batch size, {len(example[0])}")
-        if has_norm(config["params"]):
-            raise ValueError(f"norm='batch' is not available on {compiler.backend}, only on torch")
         optimizer = optax.chain(optax.clip_by_global_norm(config["max_grad_norm"]), optax.adam(config["learning_rate"]))
         super().__init__(config, optimizer, compiler)
         loss = functools.partial(td_loss, gamma=config["gamma"], dtype=DTYPES[options.precision])
         differentiated = jax.value_and_grad(loss, has_aux=True)
 
         def update(weights, moments, target_weights, *batch):
-            def one(part):
-                return differentiated(weights, target_weights, *part)
+            def one(running, part):
+                (loss, (errors, moved)), gradient = differentiated(weights | running, target_weights, *part)
+                return moved, (loss, errors, gradient)
 
+            running = {name: value for name, value in weights.items() if is_running(name)}
             if parts == 1:
-                (loss, errors), gradient = one(batch)
+                running, (loss, errors, gradient) = one(running, batch)
             else:
                 split = tuple(column.reshape(parts, -1, *column.shape[1:]) for column in batch)
-                (losses, errors), gradients = jax.lax.map(one, split)
+                running, (losses, errors, gradients) = jax.lax.scan(one, running, split)
                 loss, gradient = losses.mean(), jax.tree.map(lambda of_parts: of_parts.mean(axis=0), gradients)
             change, moments = optimizer.update(gradient, moments)
-            return optax.apply_updates(weights, change), moments, loss, errors.reshape(-1)
+            return optax.apply_updates(weights, change) | running, moments, loss, errors.reshape(-1)
 
         self.update = compiler.compile(update, (self.weights, self.moments, self.target_weights, *example))
 
@@ -92,6 +116,20 @@ class TrainStep(Learner):
         """Update on a batch; return the loss f32[] before the update, and the TD errors f32[B]."""
         self.weights, self.moments, loss, errors = self.update(self.weights, self.moments, self.target_weights, *batch)
         return loss, errors
+
+    def state(self):
+        """Return what torch's learner does: both networks, Adam's moments of trained weights, and the step."""
+        untrained = self.untrained()
+        return {name: value for name, value in super().state().items() if name not in untrained}
+
+    def load_state(self, state):
+        """Continue from the arrays of :meth:`state`, of this backend or another."""
+        super().load_state(self.untrained() | state)
+
+    def untrained(self):
+        """Return Adam's moments of running statistics, which stay 0, by their names in the state of a learner."""
+        running = {name: np.zeros(value.shape, np.float32) for name, value in self.weights.items() if is_running(name)}
+        return {f"{part}.{name}": value for part in self.names for name, value in running.items()}
 
 
 def train_step(config, example, *, options, compiler):
