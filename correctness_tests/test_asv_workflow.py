@@ -72,10 +72,10 @@ def test_results_and_pages_are_pushed_to_branches_of_their_own(tmp_path):
     seen = {}
     for push in ("first", "second", "second"):
         folder = tmp_path / f"{push}-{len(list(tmp_path.iterdir()))}"
-        for name in ("results/github", "html/graphs"):
+        for name in ("results/github", "site/asv"):
             (folder / "asv" / name).mkdir(parents=True)
         (folder / "asv/results/github/one.json").write_text(push)
-        (folder / "asv/html" / f"{push}.html").write_text(push)
+        (folder / "asv/site" / f"{push}.html").write_text(push)
         variables = {"SERVER": str(tmp_path), "REPOSITORY": "a/b", "COMMIT": push, "GH_TOKEN": "secret"}
         shell(script("publish", "push"), folder, **variables)
         assert "secret" not in "".join(path.read_text() for path in folder.rglob("config"))
