@@ -159,9 +159,9 @@ lint: setup  ## style, types, spelling, workflows
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/codespell --toml pyproject.toml $$(git ls-files '*.py' '*.md' '*.toml' Makefile)
-	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/zizmor --offline --quiet .github action.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
-	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions .github/actions/*/action.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml .github/actions/*/action.yml
 
 $(DOCS_STAMP): $(DOCS_LOCK) $(wildcard rlgauge/*.py)
 	rm -rf $(DOCS)
