@@ -171,7 +171,7 @@ $(DOCS_STAMP): $(DOCS_LOCK) $(wildcard rlgauge/*.py)
 	touch $@
 
 docs: $(DOCS_STAMP)  ## build the documentation site: .cache/site
-	$(DOCS)/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 
 history: setup  ## compare every commit after one with the release before it, and show steps: make history SINCE=v1
 	@test -n '$(SINCE)' || { echo 'name the last commit that is not to be measured: make history SINCE=v1'; exit 2; }

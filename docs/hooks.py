@@ -44,7 +44,20 @@ def options():
     for command in COMMANDS:
         words = [sys.executable, "-m", "rlgauge", *command.split(), "--help"]
         text += f"\n## rlgauge {command}\n\n```text\n{output_of(words)}```\n"
-    found = output_of([sys.executable, "-m", "pytest", "-c", os.devnull, "--help"])
+    found = output_of(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--confcutdir",
+            sys.prefix,
+            "--rootdir",
+            sys.prefix,
+            "-c",
+            os.devnull,
+            "--help",
+        ]
+    )
     section = found[found.index("rlgauge gate:") :].split("\n\n")[0]
     return f"{text}\n## pytest\n\n```text\n{section}\n```\n"
 
@@ -52,9 +65,7 @@ def options():
 def output_of(command):
     """Return the output of a command at 100 columns."""
     environment = {**os.environ, "COLUMNS": "100"}
-    return subprocess.run(
-        command, cwd=ROOT / "docs", env=environment, check=True, capture_output=True, text=True
-    ).stdout
+    return subprocess.run(command, cwd=sys.prefix, env=environment, check=True, capture_output=True, text=True).stdout
 
 
 def on_files(files, config):

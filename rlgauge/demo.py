@@ -52,7 +52,7 @@ def test_squares(benchmark):
     assert benchmark(squares, 1_000) == 332_833_500
 '''
 BASE = {"words.py": WORDS, "sums.py": SUMS, "test_speed.py": TESTS, ".gitignore": ".rlgauge/\n__pycache__/\n"}
-FAST, SLOW = "Counter(text.split())", "Counter(text.lower().split())"
+FAST, SLOW = "Counter(text.split())", "Counter(word for word in text.split() if word)"
 GATE = ("pytest", "--gate-against", "HEAD")
 PLANTED = "test_speed.py::test_frequencies"
 CANARIES = (
@@ -60,12 +60,11 @@ CANARIES = (
     "If the gate gets one of them wrong, the run is invalid."
 )
 MEANINGS = {
-    "slower": "head takes longer, and chance cannot explain it: the gate fails.",
-    "faster": "head takes less time, and chance cannot explain it.",
-    "ok": "no difference that chance cannot explain.",
-    "inconclusive": "it may be slower, but the machine was too noisy to tell; more pairs may.",
-    "unchanged": "nothing that it imports differs between the revisions, so it was not timed.",
-    "error": "it could not be measured.",
+    "slower": "The working tree is slower by more than noise explains, so the gate fails.",
+    "faster": "The working tree is faster by more than noise explains.",
+    "ok": "There is no slowdown of more than 1% that noise does not explain.",
+    "inconclusive": "The machine is too noisy to decide.",
+    "error": "The test could not be measured.",
 }
 
 
@@ -97,13 +96,15 @@ def scratch(folder: Path | None) -> Iterator[Path]:
 
 
 def meaning(finding: Finding) -> str:
-    """Explain a verdict and its numbers in one sentence each."""
-    text = MEANINGS.get(finding.verdict, "")
-    if finding.base_seconds and finding.head_seconds:
-        text += f" A call took {duration(finding.base_seconds)} at base and takes {duration(finding.head_seconds)} now"
-        text += f"; the change is {change(finding)}, where the brackets are its 95% interval over {finding.pairs} pairs"
-        text += " of fresh processes." if finding.p is None else f" of fresh processes. By chance: p = {finding.p:.2g}."
-    return text
+    """Explain a verdict and its numbers, one line each."""
+    lines = [MEANINGS.get(finding.verdict, "")]
+    if finding.ratio is not None:
+        base, head = duration(finding.base_seconds), duration(finding.head_seconds)
+        lines += [f"{base} is the time of a call at base, {head} in the working tree."]
+        lines += [f"{change(finding)} is the change with its 95% interval, over {finding.pairs} pairs of processes."]
+    if finding.p is not None:
+        lines += [f"p = {finding.p:.2g} is the probability of that if head were at most 1% slower."]
+    return "".join(f"\n    {line}" for line in lines)
 
 
 def demo(folder: Path | None) -> int:
@@ -127,7 +128,7 @@ def demo(folder: Path | None) -> int:
         print("\nWhat this means:\n")
         for name, finding in outcome.findings.items():
             if not is_canary(name):
-                print(f"{name}: {finding.verdict}: {meaning(finding)}\n")
+                print(f"{name}: {finding.verdict}{meaning(finding)}\n")
         print(CANARIES)
         print(f"The exit code is {code}: {WORDS_OF_CODE[code]}.")
         if folder is not None:

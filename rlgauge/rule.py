@@ -174,7 +174,8 @@ class Finding:
         ratio: seconds of head over seconds of base, median over pairs.
         low, high: distribution-free 95% interval of that median; the extremes if there are fewer than six pairs.
         pairs: number of pairs.
-        base_seconds, head_seconds: time per call of each side, median over pairs; None if the calls are not recorded.
+        base_seconds: time per call of base, median over pairs; None if the calls are not recorded.
+        head_seconds: the same times ``ratio``; the median of head's own times could contradict the ratio.
         p: Holm-adjusted p of a suspect whose confirmation is complete.
         stopped_for_futility: whether the confirmation ended early because it could no longer become significant.
         notes: further remarks for the report.
@@ -370,7 +371,7 @@ def finding_of(record: Record, direction: int, p: float | None, rule: Rule) -> F
     pairs = [log_ratio(pair) for pair in getattr(record, phase)]
     if not pairs:
         return Finding(verdict="error", notes=["no pair was measured"])
-    base, head = seconds_per_call(record, phase)
+    base, ratio = seconds_per_call(record, phase), math.exp(median(pairs))
     drift = drift_factor(record) or 1.0
     if drift > 1:
         note = f"its samples drift by {100 * (drift - 1):+.0f}% in each pair: make every call do the same work"
@@ -398,29 +399,28 @@ def finding_of(record: Record, direction: int, p: float | None, rule: Rule) -> F
         verdict = "ok"  # a speed-up that changes the output is not one
     return Finding(
         verdict=verdict,
-        ratio=math.exp(median(pairs)),
+        ratio=ratio,
         low=math.exp(low),
         high=math.exp(high),
         pairs=len(pairs),
         base_seconds=base,
-        head_seconds=head,
+        head_seconds=None if base is None else base * ratio,
         p=None if early else p,
         stopped_for_futility=early,
         notes=notes,
     )
 
 
-def seconds_per_call(record: Record, phase: Literal["screen", "confirm"]) -> tuple[float | None, float | None]:
-    """Return the time per call of base and head in a phase: the median over pairs of the median over blocks.
+def seconds_per_call(record: Record, phase: Literal["screen", "confirm"]) -> float | None:
+    """Return base's time per call in a phase: the median over pairs of the median over blocks.
 
-    Both are None if the calls of some pair are not recorded.
+    It is None if the calls of some pair are not recorded.
     """
     if len(record.calls) != len(record.screen) + len(record.confirm):
-        return None, None
+        return None
     start = 0 if phase == "screen" else len(record.screen)
-    pairs = list(zip(getattr(record, phase), record.calls[start:]))
-    base, head = (median(median(block[side] for block in pair) / calls for pair, calls in pairs) for side in (0, 1))
-    return base, head
+    pairs = zip(getattr(record, phase), record.calls[start:])
+    return median(median(block[0] for block in pair) / calls for pair, calls in pairs)
 
 
 def increases(base: Mapping[str, int], head: Mapping[str, int]) -> dict[str, tuple[int, int]]:
