@@ -37,11 +37,11 @@ TESTS = '''"""Benchmarks, as pytest-benchmark runs them."""
 from sums import squares
 from words import frequencies, longest
 
-TEXT = "the quick brown fox jumps over the lazy dog " * 200
+TEXT = "the quick brown fox jumps over the lazy dog " * 2_000
 
 
 def test_frequencies(benchmark):
-    assert benchmark(frequencies, TEXT)["the"] == 400
+    assert benchmark(frequencies, TEXT)["the"] == 4_000
 
 
 def test_longest(benchmark):
@@ -49,7 +49,7 @@ def test_longest(benchmark):
 
 
 def test_squares(benchmark):
-    assert benchmark(squares, 1_000) == 332_833_500
+    assert benchmark(squares, 10_000) == 333_283_335_000
 '''
 BASE = {"words.py": WORDS, "sums.py": SUMS, "test_speed.py": TESTS, ".gitignore": ".rlgauge/\n__pycache__/\n"}
 FAST, SLOW = "Counter(text.split())", "Counter(word for word in text.split() if word)"

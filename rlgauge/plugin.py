@@ -490,5 +490,5 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             terminalreporter.write_line(line, red=True)
         terminalreporter.write_line(
             f"{report.WORDS[found.own_code]}: {report.counted(found)}, "
-            f"{one.seconds / 60:.1f} min; all measurements: {run.json}"
+            f"{one.seconds / 60:.1f} min; all measurements: {os.path.relpath(run.json)}"
         )
