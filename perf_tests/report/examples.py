@@ -1,4 +1,4 @@
-"""Put the output of ``rlgauge demo`` and of ``make quick`` into the README: ``python -m perf_tests.report.examples``."""
+"""Put the output of ``rlgauge demo`` and ``make quick`` into the README: ``python -m perf_tests.report.examples``."""
 
 from __future__ import annotations
 
