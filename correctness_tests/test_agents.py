@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,23 @@ def test_checkpoint_of_an_untrained_agent_resumes_alike(tmp_path, workload):
     agent = make(workload)
     agent.save(tmp_path / "agent")
     np.testing.assert_equal(agent_of(workload).load(tmp_path / "agent").learn(), agent.learn())
+
+
+@pytest.mark.parametrize("workload", AGENTS)
+def test_learning_curves_have_the_same_leading_columns_then_losses_then_exploration(workload):
+    agent = make(workload)
+    curve = [agent.learn() for _ in range(4)]
+    agent.close()
+    names = list(curve[0])
+    losses = [name for name in names if name.endswith("loss")]
+    assert names[:3] == ["return", "length", "episodes"]
+    assert names[-1] in ("epsilon", "entropy")
+    assert losses
+    assert names.index(losses[0]) > 2
+    for figures in curve:
+        assert list(figures) == names
+        assert math.isnan(figures["return"]) == math.isnan(figures["length"]) == (figures["episodes"] == 0)
+        assert figures[names[-1]] >= 0
 
 
 @pytest.mark.parametrize("workload", AGENTS)

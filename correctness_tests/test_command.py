@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import json
+import math
 import os
 import re
 import signal
@@ -85,6 +87,8 @@ def error_of(capsys, workload, *arguments):
         (("evaluate", "agent", "--episodes", "0"), "evaluate: episodes=0 should be an integer from 1 to"),
         (("train", "agent", "--steps", "0"), "train: steps=0 should be an integer from 1 to"),
         (("train", "agent", "--threads", "0"), "train: threads=0 should be an integer from 1 to"),
+        (("train", "agent", "--keep", "0"), "train: keep=0 should be an integer from 1 to"),
+        (("train", "agent", "--save-every", "soon"), "train: save_every='soon' should be a number of hours above 0"),
         (("train", "folder/agent"), "train: checkpoint: folder/agent must be a file in a folder that exists"),
         (("train", "agent", "--resume", "--seed", "3"), "train: cannot change seed when resuming; only "),
         (("train", "agent", "--resume"), "train: agent: No such file or directory"),
@@ -164,7 +168,7 @@ def test_diverged_training_keeps_the_last_good_checkpoint(tmp_path, capsys, work
     path, many = tmp_path / "agent", 100 * make(workload).chunk
     options = as_options(SMALL[workload] | DIVERGING[workload])
     message = error_of(capsys, workload, "train", path, "--steps", many, *options)
-    assert re.match(r"train: between steps \d+ and \d+, (the loss|weights) became ", message)
+    assert re.match(r"train: between steps \d+ and \d+, (the [a-z ]*loss|weights) became ", message)
     assert f"{path} still holds the last good state" in message
     kept = agent_of(workload).load(path)
     kept.close()
@@ -302,6 +306,8 @@ def test_command_line_overrides_the_file(tmp_path, play):
         ("- width\n", (), "{file}, line 1: write one setting per line"),
         ("form: full\nlayers: [1\n", (), "{file}, line 3: invalid YAML"),
         ("form: !!python/object:os.system x\n", (), "{file}, line 1: invalid YAML (could not determine a constructor"),
+        ("threads: 0\n", (), "{file}, line 1: threads=0 should be an integer from 1 to"),
+        ("width: 1\nkeep: 0\n", (), "{file}, line 2: keep=0 should be an integer from 1 to"),
         ("\nsteps: 0\n", (), "{file}, line 2: steps=0 should be an integer from 1 to 2147483647"),
         ("form: full\nduration: 0.0\n", (), "{file}, line 2: duration='0.0' should be a number of hours above 0"),
         ("steps: 1\nduration: 1m\n", (), "{file}, line 2: duration cannot be combined with steps"),
@@ -318,11 +324,20 @@ def test_invalid_file_is_one_line_that_names_its_line(tmp_path, play, text, word
 
 
 def test_duration_ends_training_after_the_chunk(tmp_path, play, clock):
+    deadlines = []
+
+    class Timed(Player):
+        def learn(self):
+            deadlines.append(self.deadline)
+            return super().learn()
+
     clock(10)
-    out = play("train", tmp_path / "it", "--duration", "25s")
+    out = play("train", tmp_path / "it", "--duration", "25s", agent=Timed)
     assert out.startswith("training from step 0 for 25 s\n")
     assert out.endswith(f"{tmp_path / 'it'}: 30 moves\n")  # after 10, 20 and 30 seconds
     assert "1 moves per second" in out
+    play("train", tmp_path / "it", "--resume", "--steps", 10, agent=Timed)
+    assert deadlines == [25, 25, 25, math.inf]
 
 
 def test_rate_of_a_resumed_training_counts_its_own_steps_only(tmp_path, play, clock):
@@ -350,6 +365,7 @@ def test_output_dir_keeps_checkpoint_curve_and_summary(tmp_path, play):
     folder = tmp_path / "run"
     play("train", "--output-dir", folder, "--steps", 30, "--width", 5, "--seed", 4, "--threads", 1)
     assert [point["step"] for point in runs.points(folder)] == [10, 20, 30]
+    assert list(runs.points(folder)[0])[:7] == ["step", "seconds", "fps", "memory", "return", "length", "episodes"]
     found = runs.summary(folder)
     assert (found["step"], found["config"]["width"], found["seed"], found["threads"]) == (30, 5, 4, 1)
     assert re.fullmatch(r"[0-9a-f]{40}(\+dirty)?", found["commit"])
@@ -361,6 +377,45 @@ def test_output_dir_keeps_checkpoint_curve_and_summary(tmp_path, play):
     assert [point["step"] for point in runs.points(folder)] == [10, 20, 30, 40, 50]
     assert runs.summary(folder)["seed"] == 4
     assert "picture: " in play("compare", folder, "--output", tmp_path / "it.html")
+
+
+RETURNS = 1, 3, 3, -9, 1, 2, 90
+
+
+class Scored(Player):
+    """A toy agent with a return for each chunk."""
+
+    def learn(self):
+        return super().learn() | {"return": RETURNS[self.step // self.chunk - 1]}
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_last_checkpoints_and_the_best_one_are_kept(tmp_path, play, monkeypatch, links):
+    def refuse(*paths):
+        raise PermissionError(1, "Operation not permitted")
+
+    if not links:  # as on FAT
+        monkeypatch.setattr(os, "link", refuse)
+    often = ("train", "--output-dir", tmp_path, "--save-every", "0.000001s")
+    play(*often, "--steps", 50, "--keep", 2, agent=Scored)
+    steps = {path.name: Scored.load(path).step for path in tmp_path.glob("*.safetensors")}
+    assert steps == {
+        "agent.safetensors": 50, "agent-000000040.safetensors": 40, "agent-000000050.safetensors": 50,
+        "best.safetensors": 30,
+    }  # fmt: skip
+    for best in (30, 70):  # the mean return until step 30 was 7 / 3, until 60 it is 1 / 6, until 70 it is 13
+        play(*often, "--steps", 10, "--resume", agent=Scored)
+        assert Scored.load(tmp_path / "best.safetensors").step == best
+    assert {path.name for path in tmp_path.glob("*.safetensors")} == steps.keys()
+
+
+def test_infinite_loss_is_named(tmp_path, play):
+    class Diverging(Player):
+        def learn(self):
+            return super().learn() | {"policy_loss": math.inf}
+
+    with pytest.raises(SystemExit, match=r"^train: between steps 0 and 10, the policy loss became inf; "):
+        play("train", tmp_path / "it", agent=Diverging)
 
 
 def test_run_is_not_overwritten(tmp_path, play):
@@ -403,7 +458,7 @@ def test_unwritable_curve_ends_training_with_a_checkpoint(tmp_path, play):
 
     class Filling(Player):
         def learn(self):
-            return super().learn() | ({"score": Full()} if self.step == 20 else {})
+            return super().learn() | ({"return": Full()} if self.step == 20 else {})
 
     with pytest.raises(SystemExit, match=r"^train: curve.csv: No space left on device$"):
         play("train", "--output-dir", tmp_path / "run", "--steps", 70, agent=Filling)
@@ -460,9 +515,12 @@ command.main(Threaded)
         ((), "", "1"),
         (("--weights", "10000000"), "", str(len(os.sched_getaffinity(0)))),
         (("--threads", "2"), "1", "2"),
+        (("--config", "{file}"), "1", "2"),
     ],
 )
 def test_default_threads_depend_on_the_size_of_the_net(tmp_path, words, variable, threads):
+    (tmp_path / "it.yaml").write_text("threads: 2\n")
+    words = [word.format(file=tmp_path / "it.yaml") for word in words]
     done = python("-c", THREADS, "train", tmp_path / "it", "--steps", 1, *words, OMP_NUM_THREADS=variable)
     assert f"{threads} thread" in done.stdout.splitlines()[1]
     assert f"\n{threads} threads, {threads} of games, 1000 spins\n" in done.stdout
@@ -474,6 +532,40 @@ def test_train_needs_a_file_or_a_folder(tmp_path, play):
     (tmp_path / "file").touch()
     with pytest.raises(SystemExit, match=r"^train: output-dir: .*/file is not a folder$"):
         play("train", "--output-dir", tmp_path / "file")
+
+
+def test_evaluations_are_kept_as_json(tmp_path, play):
+    Player(seed=0).save(tmp_path / "it.safetensors")
+    play("evaluate", tmp_path / "it.safetensors", "--episodes", 3, "--form", "naive")
+    shown = play("evaluate", "--checkpoint", tmp_path / "it.safetensors", "--episodes", 3, "--seed", 5)
+    assert shown == "a           1.00 +- 0.47, n = 3 episodes\nlongest     5.00 +- 0.00, n = 3 episodes\n"
+    found, naive = (json.loads((tmp_path / f"evaluation-it{name}.json").read_text()) for name in ("", "-form=naive"))
+    assert found["figures"] == {
+        "a": {"mean": 1.0, "error": pytest.approx((2 / 9) ** 0.5)}, "longest": {"mean": 5.0, "error": 0.0},
+    }  # fmt: skip
+    assert (found["checkpoint"], found["step"], found["episodes"], found["seed"]) == ("it.safetensors", 0, 3, 5)
+    assert (found["config"]["form"], naive["config"]["form"], naive["seed"]) == ("full", "naive", 0)
+
+
+@pytest.mark.parametrize("words", [(), ("it", "--checkpoint", "it")])
+def test_evaluation_needs_one_checkpoint(play, capsys, words):
+    with pytest.raises(SystemExit) as ended:
+        play("evaluate", *words)
+    assert ended.value.code == 2
+    assert "--checkpoint" in capsys.readouterr().err
+
+
+def test_evaluation_overrides_the_fields_that_the_agent_names(tmp_path, play):
+    class Playing(Player):
+        EVALUATES = ("game",)
+
+        def evaluate(self, episodes, seed, game="of the checkpoint"):
+            return {game: np.zeros(episodes)}
+
+    Playing(seed=0).save(tmp_path / "it")
+    for words, game in (((), "of the checkpoint "), (("--game", "go"), "go "), (("--env", "procgen-go-v0"), "go ")):
+        assert play("evaluate", tmp_path / "it", *words, agent=Playing).startswith(game)
+    assert {path.name for path in tmp_path.iterdir()} == {"it", "evaluation-it.json", "evaluation-it-game=go.json"}
 
 
 def test_deterministic_evaluation_is_offered_by_stochastic_agents_only(tmp_path, play):

@@ -34,7 +34,17 @@ def test_curve_continues_from_the_checkpoint(tmp_path):
     found = curve(tmp_path, 2, first=4)  # the third point is of a training that was not saved
     assert [point["step"] for point in found] == [2, 4, 6, 8]
     np.testing.assert_allclose([point["seconds"] for point in found], [0.5, 1.0, 1.5, 2.0])
+    assert {point["fps"] for point in found} == {4.0}
     assert [point["step"] for point in curve(tmp_path, 1)] == [2]  # from the start: another run
+
+
+def test_curve_of_an_older_version_continues_with_new_columns(tmp_path):
+    (tmp_path / runs.CURVE).write_text("step,seconds,score,return\n2,0.5,7,1.0\n")
+    found = curve(tmp_path, 1, first=2)
+    assert list(found[0]) == ["step", "seconds", "fps", "memory", "return", "loss"]
+    assert [point["return"] for point in found] == [1.0, 0.0]
+    assert math.isnan(found[0]["memory"])
+    assert found[1]["memory"] > 1e6
 
 
 @pytest.mark.parametrize("left", ["4,1.0", "4,1.000,1.0,n", "4,1.000,1.0,nan", ""])
@@ -52,7 +62,7 @@ def test_tensorboard_reads_the_curve(tmp_path):
     curve(tmp_path, 3)
     events = EventAccumulator(str(tmp_path))
     events.Reload()
-    assert events.Tags()["tensors"] == ["return"]  # a loss that is nan is left out
+    assert sorted(events.Tags()["tensors"]) == ["fps", "memory", "return"]  # a loss that is nan is left out
     assert [(event.step, event.tensor_proto.float_val[0]) for event in events.Tensors("return")] == [
         (2, 0.0), (4, 1.0), (6, 2.0),
     ]  # fmt: skip
@@ -62,12 +72,18 @@ def test_compare_shows_settings_and_figures_of_runs(tmp_path, capsys, monkeypatc
     monkeypatch.setenv("COLUMNS", "200")
     run(tmp_path / "a", form="full", num_envs=4)
     run(tmp_path / "b", steps=5, form="naive", num_envs=4)
+    for checkpoint, options, mean in (("agent", {}, 1), ("best", {"game": "maze", "deterministic": True}, 2)):
+        result = {"step": 4000, "figures": {"held_out_return": {"mean": mean, "error": 0.5}}}
+        runs.keep_evaluation(tmp_path / "b" / f"{checkpoint}.safetensors", options, result)
     runs.compare([tmp_path / "a", tmp_path / "b"], tmp_path / "it.html")
     lines = [re.split(r"\s*│\s*", line)[1:-1] for line in capsys.readouterr().out.splitlines() if "│" in line]
     shown = {name: values for name, *values in lines}
     assert shown == {
         "form": ["full", "naive"], "steps": ["6", "10"], "seconds": ["2", "2"], "steps a second": ["4", "4"],
         "peak memory, MB": ["5", "5"], "return, last 20 points": ["1.00", "2.00"],
+        "agent: step": ["-", "4,000"], "agent: held_out_return": ["-", "1.00 +- 0.50"],
+        "best-game=maze-deterministic: step": ["-", "4,000"],
+        "best-game=maze-deterministic: held_out_return": ["-", "2.00 +- 0.50"],
     }  # fmt: skip
     page = (tmp_path / "it.html").read_text()
     assert page.count('"legendgroup":') == 4  # each run by steps, and by seconds
@@ -84,10 +100,12 @@ def test_folder_that_is_no_run_is_an_error(tmp_path, text):
 
 
 def test_peak_memory_includes_freed_memory():
-    grow = "import numpy as np, sys; from rl_impls.common.runs import peak_memory; before = peak_memory();"
-    grow += "del_me = np.ones(50_000_000); del del_me; print(peak_memory() - before)"
-    grown = float(subprocess.run([sys.executable, "-c", grow], capture_output=True, text=True, check=True).stdout)
-    assert 390e6 < grown < 450e6
+    grow = "import numpy as np; from rl_impls.common.runs import memory; before = memory(), memory('VmHWM');"
+    grow += "del_me = np.ones(50_000_000); del del_me; print(memory() - before[0], memory('VmHWM') - before[1])"
+    shown = subprocess.run([sys.executable, "-c", grow], capture_output=True, text=True, check=True).stdout
+    now, peak = map(int, shown.split())
+    assert now < 50e6
+    assert 390e6 < peak < 450e6
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ class Config:
     layers: tuple[int, ...] = Field((4, 5), description="widths of the layers")
     weights: int = Field(100_000, description="number of weights")
     batch_size: int = Field(32, description="samples per update")
+    game: Literal["chess", "go"] = Field("chess", description="game to play")
 
     def __post_init__(self):
         if self.width > sum(self.layers):
@@ -35,7 +36,7 @@ class Player(Agent):
 
     def learn(self):
         self.step += self.chunk
-        return {"score": 1.5, "games": 2}
+        return {"return": 1.5, "length": 5.0, "episodes": 2, "loss": 0.25, "epsilon": 0.1}
 
     def evaluate(self, episodes, seed):
         return {"a": np.arange(episodes), "longest": np.full(episodes, seed)}

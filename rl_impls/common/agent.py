@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -36,6 +37,8 @@ class Agent(ABC):
         UNIT: unit of training progress.
         CHANGEABLE: fields that may be overridden when a checkpoint is loaded.
         STOCHASTIC: whether :meth:`evaluate` samples actions, unless it is called with ``deterministic=True``.
+        EVALUATES: fields whose values may be overridden for one evaluation, as keyword arguments of :meth:`evaluate`.
+        deadline: time of ``time.perf_counter()`` at which training should end.
         config: configuration, with everything but the seed.
         rng: generator of all random numbers.
         step: training progress in its unit.
@@ -45,6 +48,8 @@ class Agent(ABC):
     UNIT: ClassVar[str] = "environment steps"
     CHANGEABLE: ClassVar[tuple[str, ...]] = ("backend", "form")
     STOCHASTIC: ClassVar[bool] = False
+    EVALUATES: ClassVar[tuple[str, ...]] = ()
+    deadline: float = math.inf
 
     def __init__(self, backend: str = "torch", form: str = "full", *, seed: int, **config: Any) -> None:
         self.config = self.configure(backend=backend, form=form, **config)
@@ -68,11 +73,21 @@ class Agent(ABC):
 
     @abstractmethod
     def learn(self) -> Mapping[str, float]:
-        """Train for one chunk; return figures to display."""
+        """Train for one chunk, or until the deadline if that is sooner and the agent supports it.
+
+        Returns:
+            figures by name, always in this order: ``return`` and ``length``, means over the episodes that ended in the
+            chunk, NaN if none did; ``episodes``, their number; other counts; losses, named ``loss`` or
+            ``policy_loss``; then the exploration rate at the end of the chunk, ``epsilon``, or the policy's mean
+            ``entropy`` in nats. If some chunks have no updates, ``updates`` is their number.
+        """
 
     @abstractmethod
     def evaluate(self, episodes: int, seed: int) -> Mapping[str, Any]:
-        """Play without learning or exploring; return an array [episodes] for each figure."""
+        """Play without learning or exploring; return an array [episodes] for each figure.
+
+        A stochastic agent also takes ``deterministic``, and any agent the fields in ``EVALUATES``.
+        """
 
     @abstractmethod
     def state(self) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_origin
@@ -88,10 +89,20 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[[], str
         "--steps", type=int, metavar="N", help=f"{agent.UNIT} to train, rounded up to whole chunks (default: {steps})"
     )
     until.add_argument("--duration", metavar="HOURS", help="train this long instead: 0.5, 30m or 90s")
+    trains.add_argument(
+        "--save-every", metavar="HOURS", help=f"time between checkpoints (default: {training.SAVE_EVERY})"
+    )
+    trains.add_argument(
+        "--keep", type=int, metavar="N", help="number of last checkpoints to keep, named by their step (default: none)"
+    )
     trains.add_argument("--seed", type=int, metavar="N", help="seed of all random numbers (default: 0)")
-    evaluates = commands.add_parser("evaluate", help="play without learning and print the results", allow_abbrev=False)
+    evaluates = commands.add_parser(
+        "evaluate", help="play without learning, print the results and keep them as JSON", allow_abbrev=False
+    )
     evaluates.set_defaults(run=evaluate)
-    evaluates.add_argument("checkpoint", type=Path, help="checkpoint to load, or the --output-dir of a training")
+    which = evaluates.add_mutually_exclusive_group(required=True)
+    which.add_argument("checkpoint", type=Path, nargs="?", help="checkpoint to load, or the --output-dir of a training")
+    which.add_argument("--checkpoint", type=Path, dest="path", metavar="PATH", help="the same, as an option")
     evaluates.add_argument(
         "--episodes", "--num-episodes", type=int, default=EPISODES, metavar="N", help=f"default: {EPISODES}"
     )
@@ -123,13 +134,23 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[[], str
         default = ",".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
         description = (field.description or "").replace("%", "%%")
         trains.add_argument(option, **how, help=f"{description} (default: {default})")
-        if name in ("backend", "form"):
+        if name in ("backend", "form", *agent.EVALUATES):
             evaluates.add_argument(option, **how, help=f"{description} (default: the checkpoint's)")
+    if "game" in agent.EVALUATES:
+        games = choices_of(fields_of(agent.Config)["game"])
+        evaluates.add_argument(
+            "--env", type=game_of, choices=games, dest="game", metavar="ID", help="the game, as in procgen-coinrun-v0"
+        )
     for name, text in others.items():
         summary = (text.__doc__ or "").partition("\n")[0].removeprefix("Return ").rstrip(".")
         command = commands.add_parser(name, help=f"print {summary}", allow_abbrev=False)
         command.set_defaults(run=lambda agent, options, text=text: print(text()))
     return made
+
+
+def game_of(text: str) -> str:
+    """Return the game of a Gym id such as ``procgen-coinrun-v0``; other texts are returned unchanged."""
+    return text.removeprefix("procgen-").removesuffix("-v0")
 
 
 def integers(text: str) -> tuple[int, ...]:
@@ -148,15 +169,16 @@ def compare(agent_class: type[Agent], options: argparse.Namespace) -> None:
 
 
 def evaluate(agent_class: type[Agent], options: argparse.Namespace) -> None:
-    """Evaluate a checkpoint; print mean and standard error of each figure over the episodes."""
+    """Evaluate a checkpoint; print and keep the mean and the standard error of each figure over the episodes."""
     check_integer("episodes", options.episodes, 1)
     check_integer("seed", options.seed, 0)
-    path = options.checkpoint / runs.CHECKPOINT if options.checkpoint.is_dir() else options.checkpoint
-    fields = {name: value for name in ("backend", "form") if (value := getattr(options, name)) is not None}
+    path = options.checkpoint or options.path
+    path = path / runs.CHECKPOINT if path.is_dir() else path
+    fields = given(options, "backend", "form")
     threads = use_threads(options, configuration(agent_class, fields, path), options.episodes)
     agent = agent_class.load(path, **fields)
     print(described(agent.config, threads), file=sys.stderr)
-    more: dict[str, Any] = {"deterministic": options.deterministic} if agent.STOCHASTIC else {}
+    more = given(options, *agent.EVALUATES) | ({"deterministic": options.deterministic} if agent.STOCHASTIC else {})
     try:
         if wrong := training.not_finite(agent):
             raise FloatingPointError(f"{path}, step {agent.step}: {wrong}; evaluate an earlier checkpoint")
@@ -164,6 +186,15 @@ def evaluate(agent_class: type[Agent], options: argparse.Namespace) -> None:
     finally:
         agent.close()
     width = max(map(len, figures))
+    results = {}
     for name, values in figures.items():
-        error = values.std() / len(values) ** 0.5
-        print(f"{name:{width}s} {values.mean():8.2f} +- {error:.2f}, n = {len(values)} episodes")
+        mean, error = float(values.mean()), float(values.std()) / len(values) ** 0.5
+        results[name] = {"mean": mean, "error": error}
+        print(f"{name:{width}s} {mean:8.2f} +- {error:.2f}, n = {len(values)} episodes")
+    about = {"step": agent.step, "episodes": options.episodes, "seed": options.seed, "config": asdict(agent.config)}
+    print(runs.keep_evaluation(path, fields | more, about | {"figures": results}), file=sys.stderr)
+
+
+def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return the options of these names that the command line sets."""
+    return {name: value for name in names if (value := getattr(options, name)) is not None}

@@ -27,3 +27,19 @@ def write_whole(path: Path, data: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def copy_whole(source: Path, target: Path) -> None:
+    """Copy a file that :func:`write_whole` wrote atomically, without using more space where hard links are possible.
+
+    Raises:
+        OSError: the copy cannot be written; the old content of `target` is kept.
+    """
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        os.link(source, temporary)
+        os.replace(temporary, target)
+    except OSError:
+        write_whole(target, source.read_bytes())
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The folder of a training run (checkpoint, curve, summary), and the comparison of several runs."""
+"""The folder of a training run (checkpoints, curve, summary, evaluations), and the comparison of several runs."""
 
 from __future__ import annotations
 
@@ -9,73 +9,114 @@ import math
 import multiprocessing
 import os
 import platform
+import statistics
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TextIO
 
-from .files import write_whole
+from ..params import read_metadata
+from .files import copy_whole, write_whole
 
 CHECKPOINT, CURVE, SUMMARY = "agent.safetensors", "curve.csv", "run.json"  # file names in the folder of a run
+BEST = "best.safetensors"  # checkpoint with the highest mean return
+EVALUATION = "evaluation-"  # prefix of the results of evaluations
 PACKAGES = ("numpy", "torch", "jax", "optax", "gymnasium", "procgen-mirror")
-SMOOTHED = 20  # points in the running mean of a plotted curve
+SMOOTHED = 20  # points in the running mean of returns
 
 
-def peak_memory() -> float:
-    """Return the peak memory of this process and its children in bytes; shared memory counts in each of them."""
+def memory(kind: str = "VmRSS") -> int:
+    """Return the resident memory of this process and its children in bytes, or with ``VmHWM`` its peak.
+
+    Shared memory counts in each process.
+    """
     total = 0
     for process in (os.getpid(), *(child.pid for child in multiprocessing.active_children())):
         try:
             status = Path(f"/proc/{process}/status").read_text()
         except OSError:  # the process has ended meanwhile
             continue
-        total += 1024 * int(status.partition("VmHWM:")[2].split()[0])
-    return float(total)
+        words = status.partition(f"{kind}:")[2].split()  # none for a process that is ending
+        total += 1024 * int(words[0]) if words else 0
+    return total
 
 
 class Recorder:
     """Record the curve of a training in a folder, as CSV and for TensorBoard; a folder of None records nothing.
 
-    Points after `step`, from a training that was not saved, are dropped.
+    Points after `step`, from a training that was not saved, are dropped with the first new one.
     """
 
     def __init__(self, folder: Path | None, step: int) -> None:
+        self.folder, self.last = folder, (step, 0.0)
         self.file: TextIO | None = None
         if folder is None:
             return
         from tensorboard.summary import Writer
 
         folder.mkdir(parents=True, exist_ok=True)
-        before = [point for point in points(folder) if point["step"] <= step] if step else []
-        self.seconds = before[-1]["seconds"] if before else 0.0
-        self.names = [name for name in before[0] if name not in ("step", "seconds")] if before else None
-        self.file = (folder / CURVE).open("w", newline="")
-        self.writer = csv.writer(self.file)
+        self.before = [point for point in points(folder) if point["step"] <= step] if step else []
+        self.earlier = self.before[-1]["seconds"] if self.before else 0.0
         self.board = Writer(str(folder))
-        if before:
-            self.writer.writerow(before[0])
-            self.writer.writerows(point.values() for point in before)
-            self.file.flush()
+        self.returns = deque(column(self.before, "return"), SMOOTHED)
+        self.best = best_return(folder, self.before)
 
     def add(self, step: int, seconds: float, figures: Mapping[str, float]) -> None:
-        """Append one point; `seconds` count from the start or resumption of the training."""
-        if self.file is None:
+        """Append one point; `seconds` count from the start or resumption of the training.
+
+        ``fps``, the steps per second since the last point, and ``memory``, see :func:`memory`, are added.
+        """
+        if self.folder is None:
             return
-        if self.names is None:
-            self.names = list(figures)
-            self.writer.writerow(["step", "seconds", *self.names])
-        self.writer.writerow([step, f"{self.seconds + seconds:.3f}", *(figures[name] for name in self.names)])
+        fps = (step - self.last[0]) / max(seconds - self.last[1], 1e-9)
+        self.last = step, seconds
+        figures = {"fps": round(fps, 1), "memory": memory(), **figures}
+        if self.file is None:
+            self.file = self.begin(self.folder, figures)
+        self.writer.writerow({"step": step, "seconds": f"{self.earlier + seconds:.3f}", **figures})
         self.file.flush()
+        self.returns.append(figures.get("return", math.nan))
         for name, value in figures.items():
             if not math.isnan(value):
                 self.board.add_scalar(name, value, step)
+
+    def begin(self, folder: Path, names: Iterable[str]) -> TextIO:
+        """Write the earlier points, with NaN for figures that they lack; return the file."""
+        file = (folder / CURVE).open("w", newline="")
+        self.writer = csv.DictWriter(file, ["step", "seconds", *names], math.nan, "ignore")
+        self.writer.writeheader()
+        self.writer.writerows(self.before)
+        self.before = []
+        return file
+
+    def keep_best(self, checkpoint: Path) -> None:
+        """Copy a checkpoint to ``BEST`` if its mean return, over the last points, is the highest of all so far."""
+        if self.folder is not None and (now := mean_return(self.returns)) > self.best:
+            copy_whole(checkpoint, self.folder / BEST)
+            self.best = now
 
     def close(self) -> None:
         """Flush and close the files."""
         if self.file is not None:
             self.file.close()
+        if self.folder is not None:
             self.board.close()
+
+
+def best_return(folder: Path, curve: Sequence[Mapping[str, float]]) -> float:
+    """Return the mean return of the best checkpoint of a run, by its curve."""
+    if not curve or not (folder / BEST).exists():
+        return -math.inf
+    step = int(read_metadata(folder / BEST)["step"])
+    return mean_return(column([point for point in curve if point["step"] <= step], "return")[-SMOOTHED:])
+
+
+def mean_return(returns: Iterable[float]) -> float:
+    """Return the mean without NaNs; minus infinity if nothing is left."""
+    known = [value for value in returns if not math.isnan(value)]
+    return statistics.fmean(known) if known else -math.inf
 
 
 def keep_summary(folder: Path, config: Mapping[str, Any], figures: Mapping[str, Any]) -> None:
@@ -109,6 +150,17 @@ def commit(file: Path) -> str | None:
         return None
 
 
+def keep_evaluation(checkpoint: Path, options: Mapping[str, Any], about: Mapping[str, Any]) -> Path:
+    """Write the result of an evaluation beside its checkpoint; return its path.
+
+    Another checkpoint, or other `options` of the evaluation, give another file; a repeated evaluation replaces it.
+    """
+    words = [name if value is True else f"{name}={value}" for name, value in options.items() if value is not False]
+    path = checkpoint.with_name(f"{EVALUATION}{'-'.join([checkpoint.stem, *words])}.json")
+    write_whole(path, json.dumps({"checkpoint": checkpoint.name, **options, **about}, indent=2).encode() + b"\n")
+    return path
+
+
 def points(folder: Path) -> list[dict[str, float]]:
     """Return the curve of a run, one dict of figures per point; empty if there is no curve.
 
@@ -140,7 +192,7 @@ def smoothed(values: Sequence[float]) -> list[float]:
 
 
 def compare(folders: Sequence[Path], output: Path) -> None:
-    """Print a table of runs, and plot their returns against steps and time into the HTML file `output`."""
+    """Print a table of runs and their evaluations; plot returns against steps and time into the HTML file `output`."""
     from rich.console import Console
     from rich.table import Table
 
@@ -164,9 +216,23 @@ def compare(folders: Sequence[Path], output: Path) -> None:
     }
     for name, value in shown.items():
         table.add_row(name, *(value(run, curve) if curve else "-" for run, curve in runs.values()))
+    evaluated = [evaluation_rows(folder) for folder in folders]
+    for name in dict.fromkeys(name for rows in evaluated for name in rows):
+        table.add_row(name, *(rows.get(name, "-") for rows in evaluated))
     Console().print(table)
     draw({name: curve for name, (_, curve) in runs.items()}, output)
     print(f"picture: {output}")
+
+
+def evaluation_rows(folder: Path) -> dict[str, str]:
+    """Return the evaluations of a run as rows of the table: the step of each, and figures with standard errors."""
+    rows = {}
+    for path in sorted(folder.glob(f"{EVALUATION}*.json")):
+        found, what = json.loads(path.read_text()), path.stem.removeprefix(EVALUATION)
+        rows[f"{what}: step"] = f"{found['step']:,.0f}"
+        for name, figure in found["figures"].items():
+            rows[f"{what}: {name}"] = f"{figure['mean']:.2f} +- {figure['error']:.2f}"
+    return rows
 
 
 def column(curve: Sequence[Mapping[str, float]], name: str) -> list[float]:

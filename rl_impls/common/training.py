@@ -8,8 +8,9 @@ import math
 import re
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import FrameType, MappingProxyType
@@ -20,8 +21,9 @@ import numpy as np
 from .agent import Agent
 from .checks import check_integer
 from .config import YamlFile, fields_of, read_yaml, unknown
+from .files import copy_whole
 from .ranks import launched
-from .runs import CHECKPOINT, SUMMARY, Recorder, keep_summary, peak_memory, provenance, summary
+from .runs import CHECKPOINT, SUMMARY, Recorder, keep_summary, memory, provenance, summary
 from .signals import ending_signals
 from .threads import configuration, described, use_threads
 from .workers import WorkersEnded
@@ -30,24 +32,25 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress
 
-SAVE_EVERY = 600  # seconds
+SAVE_EVERY = "10m"
+SETTINGS = "save_every", "keep", "threads", "inter_op_threads"  # that a configuration file may also contain
 LINES_EVERY = 10  # seconds
 UNITS = {"h": 3600, "m": 60, "s": 1}
 
 
-def seconds_of(text: str) -> float:
-    """Parse a duration such as ``0.5`` (hours), ``30m`` or ``90s`` into seconds."""
+def seconds_of(text: str, name: str = "duration") -> float:
+    """Parse a duration such as ``0.5`` (hours), ``30m`` or ``90s`` into seconds; `name` is for the error message."""
     found = re.fullmatch(r"(\d+\.?\d*|\.\d+)([hms]?)", text)
     if not found or not float(found[1]):
-        raise ValueError(f"duration={text!r} should be a number of hours above 0, or like 30m or 90s")
+        raise ValueError(f"{name}={text!r} should be a number of hours above 0, or like 30m or 90s")
     return float(found[1]) * UNITS[found[2] or "h"]
 
 
 def from_file(config: Any, path: Path | None) -> YamlFile:
-    """Read a configuration file, which may set the configuration's fields, the seed, and steps or duration."""
+    """Read a configuration file, which may set fields, seed, steps or duration, and ``SETTINGS``."""
     if path is None:
         return YamlFile()
-    found, known = read_yaml(path), (*fields_of(config), "seed", "steps", "duration")
+    found, known = read_yaml(path), (*fields_of(config), "seed", "steps", "duration", *SETTINGS)
     for name, line in found.lines.items():
         if name not in known:
             raise ValueError(f"{path}, line {line}: {unknown(name, known)}")
@@ -92,18 +95,23 @@ def place(options: argparse.Namespace) -> Path:
 
 
 def train(agent_class: type[Agent], options: argparse.Namespace) -> None:
-    """Train with a progress bar; write checkpoints at the start, every ten minutes and at the end.
+    """Train with a progress bar; write checkpoints at the start, every ``--save-every`` and at the end.
 
     Ctrl-C, SIGTERM and SIGHUP stop the training after the current chunk and still write its checkpoint.
     """
     path, chosen = place(options), from_file(agent_class.Config, options.config)
+    given = {name for name, value in vars(options).items() if value is not None}
     try:
         steps, duration = length(options, chosen)
+        for name in set(SETTINGS) - given:
+            setattr(options, name, chosen.values.get(name))
+        if options.keep is not None:
+            check_integer("keep", options.keep, 1)
+        save_every = seconds_of(str(SAVE_EVERY if options.save_every is None else options.save_every), "save_every")
         fields = chosen_fields(agent_class.Config, chosen, options)
         threads = use_threads(options, configuration(agent_class, fields, path if options.resume else None))
         agent = agent_class.load(path, **fields) if options.resume else agent_class(**{"seed": 0, **fields})
     except ValueError as error:
-        given = {name for name, value in vars(options).items() if value is not None}
         raise chosen.located(error, given) from None
     first = launched()[0] == 0
     folder, recorder = options.output_dir if first else None, None
@@ -120,7 +128,8 @@ def train(agent_class: type[Agent], options: argparse.Namespace) -> None:
         if first:
             print(f"training from step {agent.step} {until(agent.step, steps, duration)}")
             print(described(agent.config, threads), flush=True)
-        signals, figures = run(agent, path, steps, duration, recorder)
+        save = partial(save_and_keep, agent, path, options.keep if first else None, recorder)
+        signals, figures = run(agent, path, steps, duration, recorder, save_every, save)
         if folder is not None:
             keep_summary(folder, asdict(agent.config), about | {"step": agent.step, **figures})
     finally:
@@ -128,8 +137,8 @@ def train(agent_class: type[Agent], options: argparse.Namespace) -> None:
         if recorder:
             recorder.close()
     if first:
-        memory = figures["peak_memory"] / 1e6
-        print(f"{figures['rate']:,.0f} {agent.UNIT} per second, peak memory {memory:,.0f} MB")
+        peak = figures["peak_memory"] / 1e6
+        print(f"{figures['rate']:,.0f} {agent.UNIT} per second, peak memory {peak:,.0f} MB")
         print(f"{path}: {agent.step} {agent.UNIT}")
         if signals:
             print(f"stopped by {signals[0].name}; continue with --resume")
@@ -145,9 +154,21 @@ def save_first(agent: Agent, path: Path) -> None:
     agent.save(path)
 
 
+def save_and_keep(agent: Agent, path: Path, keep: int | None, recorder: Recorder) -> None:
+    """Write a checkpoint; keep copies of the last `keep`, named by their step, and of the best one."""
+    agent.save(path)
+    if keep:
+        copy_whole(path, path.with_stem(f"{path.stem}-{agent.step:09d}"))
+        named = rf"{re.escape(path.stem)}-\d{{9,}}{re.escape(path.suffix)}"
+        copies = [each for each in path.parent.iterdir() if re.fullmatch(named, each.name)]
+        for old in sorted(copies, key=lambda each: (each.stat().st_mtime_ns, each.name))[:-keep]:
+            old.unlink()
+    recorder.keep_best(path)
+
+
 def chosen_fields(config: Any, chosen: YamlFile, options: argparse.Namespace) -> dict[str, Any]:
     """Merge the configuration file and the command line, which takes precedence, into the agent's arguments."""
-    if options.resume and chosen.values.keys() - {"steps", "duration"}:
+    if options.resume and chosen.values.keys() - {"steps", "duration", *SETTINGS}:
         raise ValueError("--config cannot be combined with --resume: the checkpoint holds the configuration")
     names = (*fields_of(config), "seed")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
@@ -165,18 +186,24 @@ def until(first: int, steps: int | None, duration: float | None) -> str:
 def not_finite(agent: Agent, figures: Mapping[str, float] = MappingProxyType({})) -> str:
     """Describe a loss or weights that are infinite or NaN; return an empty string if all are finite.
 
-    The loss in `figures` is ignored if the chunk had no ``updates``.
+    The losses in `figures` are ignored if the chunk had no ``updates``.
     """
-    loss = figures.get("loss", 0.0) if figures.get("updates", 1) else 0.0
-    if not math.isfinite(loss):
-        return f"the loss became {loss}"
+    for name, value in figures.items():
+        if name.endswith("loss") and not math.isfinite(value) and figures.get("updates", 1):
+            return f"the {name.replace('_', ' ')} became {value}"
     return "" if all(np.isfinite(value).all() for value in agent.params.values()) else "weights became infinite or NaN"
 
 
 def run(
-    agent: Agent, path: Path, steps: int | None, duration: float | None, recorder: Recorder
+    agent: Agent,
+    path: Path,
+    steps: int | None,
+    duration: float | None,
+    recorder: Recorder,
+    save_every: float,
+    save: Callable[[], None],
 ) -> tuple[list[signal.Signals], dict[str, float]]:
-    """Train and save checkpoints for `steps`, or else for `duration` seconds.
+    """Train for `steps`, or else for `duration` seconds; call `save` every `save_every` seconds and at the end.
 
     Returns:
         The signals that stopped the training, and ``rate`` (steps per second) and ``peak_memory`` (bytes).
@@ -188,6 +215,7 @@ def run(
     with stop_signals() as signals, progress_bar(disable=launched()[0] > 0) as progress:
         task = progress.add_task("training", total=total, completed=first if steps else 0, rate="")
         start, now, saved, printed, over = perf_counter(), 0.0, 0.0, 0.0, False
+        agent.deadline = start + duration if duration else math.inf
         while not agent.agree(bool(signals) or over or failed is not None):
             before = agent.step
             try:
@@ -214,17 +242,17 @@ def run(
                     f"between steps {before} and {agent.step}, {wrong or 'weights became infinite or NaN'}; "
                     f"{path} still holds the last good state; train with a smaller --learning-rate"
                 )
-            if agent.agree(now - saved >= SAVE_EVERY):
+            if agent.agree(now - saved >= save_every):
                 try:
-                    agent.save(path)
+                    save()
                     kept = agent.step
                 except OSError as error:
                     progress.console.print(f"warning: no checkpoint at step {agent.step}: {error}", markup=False)
                 saved = now
-        agent.save(path)
+        save()
     if failed is not None:
         raise failed
-    return signals, {"rate": (agent.step - first) / max(now, 1e-9), "peak_memory": peak_memory()}
+    return signals, {"rate": (agent.step - first) / max(now, 1e-9), "peak_memory": memory("VmHWM")}
 
 
 def progress_bar(**how: Any) -> Progress:

@@ -12,6 +12,7 @@ from .. import backends
 from ..common.agent import Agent
 from ..common.checks import check_integer
 from ..common.config import Field, OneOf, config, fields_of
+from ..common.episodes import mean
 from ..common.procgen_env import MODES
 from .evaluation import evaluate
 from .games import KNOWN, NES
@@ -144,28 +145,34 @@ class MarioAgent(Agent):
         """Train for one epoch.
 
         Returns:
-            ``loss`` and absolute ``td_error``, means over the updates; ``return`` and ``distance``, means over the
-            episodes that ended in this epoch, or in the last one in which any did, NaN before; ``epsilon``;
-            ``stored``, the number of experiences in the replay buffer; ``policy_lag`` in updates; experiences ``lost``
-            with a dead collector; ``replaced_collectors``.
+            ``return``, ``length`` in frames and ``distance``, means over the episodes that ended in this epoch, NaN if
+            none did; ``episodes``, their number; ``stored``, the number of experiences in the replay buffer;
+            ``policy_lag`` in updates; experiences ``lost`` with a dead collector; ``replaced_collectors``; ``loss`` and
+            absolute ``td_error``, means over the updates; ``epsilon``, the fraction of random actions.
         """
         self.prepare()
         number = self.step // self.chunk
         losses, errors = self.loop(np.array([number]))
         self.step += self.chunk
         ended, self.loop.episodes = self.loop.episodes, []
+        figures = {
+            "return": mean([each.result for each in ended]), "length": mean([each.length for each in ended]),
+            "episodes": len(ended), "distance": mean([each.distance for each in ended]),
+        }  # fmt: skip
         if ended:
-            self.last = float(np.mean([each.result for each in ended])), float(np.mean([e.distance for e in ended]))
+            self.last = figures["return"], figures["distance"]
         stats = self.loop.stats()
-        return {
-            "loss": float(losses.mean()), "td_error": float(errors.mean()), "return": self.last[0],
-            "distance": self.last[1], "epsilon": self.loop.epsilon(number), "stored": len(self.loop.replay),
-            "policy_lag": float(self.loop.lags[-1]), "lost": stats["lost"],
-            "replaced_collectors": stats["replaced_collectors"],
+        return figures | {
+            "stored": len(self.loop.replay), "policy_lag": float(self.loop.lags[-1]), "lost": stats["lost"],
+            "replaced_collectors": stats["replaced_collectors"], "loss": float(losses.mean()),
+            "td_error": float(errors.mean()), "epsilon": self.loop.epsilon(number),
         }  # fmt: skip
 
     def lines(self, figures, seconds):
-        """Return two progress lines from a result of :meth:`learn` and the seconds since the last one."""
+        """Return two progress lines from a result of :meth:`learn` and the seconds since the last one.
+
+        Return and distance are those of the last epoch in which an episode ended.
+        """
         now, (step, before) = self.loop.stats(), self.seen
         self.seen = self.step, now
         received, batches = (now[name] - before[name] for name in ("delivered", "batches"))
@@ -177,7 +184,7 @@ class MarioAgent(Agent):
             f"batches), {now['lost']:,.0f} lost, {now['waiting']:,.0f} waiting, {figures['stored']:,} in the replay "
             f"buffer; blocked: {blocked}",
             f"[learner] epoch {self.step // self.chunk}: loss {figures['loss']:.4f}, TD error "
-            f"{figures['td_error']:.4f}, return {figures['return']:.2f}, distance {figures['distance']:.2f}, epsilon "
+            f"{figures['td_error']:.4f}, return {self.last[0]:.2f}, distance {self.last[1]:.2f}, epsilon "
             f"{figures['epsilon']:.3f}, {updates * self.config.batch_size / seconds:,.0f} experiences/s sampled, "
             f"{updates / seconds:.2f} updates/s, {seconds / max(1, epochs):.2f} s per epoch, policy lag "
             f"{figures['policy_lag']:.0f} updates{gpu_load() if self.loop.on_gpu else ''}",
