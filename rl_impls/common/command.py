@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from .threads import configuration, described, use_threads
 from .workers import WorkersEnded
 
 EPISODES = 100  # default number of evaluation episodes
+EVALUATED = ("backend", "form", "serve")  # fields that ``evaluate`` can change
 USER_ERRORS = ValueError, OverflowError, FloatingPointError, NotImplementedError, ImportError, WorkersEnded
 
 
@@ -27,7 +29,7 @@ def main(
     arguments: Sequence[str] | None = None,
     *,
     steps: int = 50_000,
-    others: Mapping[str, Callable[[], str]] = MappingProxyType({}),
+    others: Mapping[str, Callable[..., str]] = MappingProxyType({}),
 ) -> None:
     """Run a command of a workload; user errors print one line and exit with code 1, or argparse's 2.
 
@@ -37,7 +39,8 @@ def main(
         agent: agent class of the workload.
         arguments: command line; defaults to that of this process.
         steps: default of ``--steps``, in the agent's unit.
-        others: additional commands by name; each returns a text to print.
+        others: additional commands by name; each returns a text to print. Its parameters are fields with choices, which
+            become options; one that is not given is None.
     """
     options = parser(agent, steps, others).parse_args(arguments)
     try:
@@ -65,7 +68,7 @@ def out_of_memory(error: Exception) -> bool:
     )
 
 
-def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[[], str]]) -> argparse.ArgumentParser:
+def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., str]]) -> argparse.ArgumentParser:
     """Build the argument parser; arguments as in :func:`main`."""
     made = argparse.ArgumentParser(
         prog=f"python -m {agent.__module__.rpartition('.')[0]}",
@@ -123,12 +126,18 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[[], str
         default = ",".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
         description = (field.description or "").replace("%", "%%")
         trains.add_argument(option, **how, help=f"{description} (default: {default})")
-        if name in ("backend", "form"):
+        if name in EVALUATED:
             evaluates.add_argument(option, **how, help=f"{description} (default: the checkpoint's)")
     for name, text in others.items():
         summary = (text.__doc__ or "").partition("\n")[0].removeprefix("Return ").rstrip(".")
         command = commands.add_parser(name, help=f"print {summary}", allow_abbrev=False)
-        command.set_defaults(run=lambda agent, options, text=text: print(text()))
+        names = tuple(inspect.signature(text).parameters)
+        for field_name in names:
+            field = fields_of(agent.Config)[field_name]
+            command.add_argument(f"--{field_name}", choices=choices_of(field), help=field.description)
+        command.set_defaults(
+            run=lambda agent, options, text=text, names=names: print(text(*(getattr(options, name) for name in names)))
+        )
     return made
 
 
@@ -152,7 +161,7 @@ def evaluate(agent_class: type[Agent], options: argparse.Namespace) -> None:
     check_integer("episodes", options.episodes, 1)
     check_integer("seed", options.seed, 0)
     path = options.checkpoint / runs.CHECKPOINT if options.checkpoint.is_dir() else options.checkpoint
-    fields = {name: value for name in ("backend", "form") if (value := getattr(options, name)) is not None}
+    fields = {name: value for name in EVALUATED if (value := getattr(options, name, None)) is not None}
     threads = use_threads(options, configuration(agent_class, fields, path), options.episodes)
     agent = agent_class.load(path, **fields)
     print(described(agent.config, threads), file=sys.stderr)
