@@ -12,6 +12,7 @@ MORE = [  # op and parameters of benchmarks that compute more than the op needs,
     # differentiate backward what the generator carries forward
     ("pirl.pde_loss", {"form": "naive"}),
     ("pirl.train_step", {"form": "naive"}),
+    ("pirl.loss_and_backward", {"form": "naive"}),
     ("pirl.pde_loss", {"form": "full", "order": 1}),  # computes all of the last layer, not the greedy action alone
     # go back through the last pictures too, from which nothing is learned
     ("procgen.impala_update", {}),

@@ -84,6 +84,16 @@ def test_each_batch_size_is_compiled_once(stand_in):
     assert len(stand_in) == len(SIZES)
 
 
+def test_lazy_model_compiles_a_size_when_a_batch_needs_it(stand_in, tmp_path):
+    params, states = weights(), batch(3)
+    lazy = model(params, SIZES, lazy=True)
+    assert not stand_in
+    assert difference(lazy(tensor(states)), params, states) <= TOLERANCE
+    assert len(stand_in) == 1
+    lazy.save(tmp_path / "model")
+    assert neuron.NeuronModel.restore(tmp_path / "model", net(weights(9))).grid.sizes == (4,)
+
+
 def test_new_weights_are_used_without_compiling_again(line):
     old, new, states = weights(0), weights(5), batch(5)
     compiled = model(old)

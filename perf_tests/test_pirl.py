@@ -72,6 +72,15 @@ def test_train_step(bench, seed, form, backend, batch_size, order, hidden):
 
 
 @grid(
+    form=FORMS, backend=LEARNING, batch_size=(32, 256), order=(1, 2), exclude=[dict(form="naive", backend=COMPILED)],
+    bench=[dict(batch_size=256, order=1)],
+)  # fmt: skip
+def test_loss_and_backward(bench, seed, form, backend, batch_size, order):
+    op = build(pirl.loss_and_backward(seed, batch_size, order), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
     form=FORMS, backend=("numpy", "torch", "jax"), hidden=(32, 512),
     exclude=[dict(form="naive", backend=("numpy", "jax"))], bench=[dict(hidden=512)],  # small nets time call overhead
 )  # fmt: skip

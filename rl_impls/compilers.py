@@ -192,10 +192,15 @@ def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bo
 
 
 def neuron(module: Any, example: tuple[Any, ...], guard: Any = None, autocast: bool = False) -> Any:
-    """Return a :class:`.neuron.NeuronModel` compiled for exactly the batch size of the example, f[B, S]."""
-    from .neuron import NeuronModel
+    """Return a :class:`.neuron.NeuronModel` that pads batches to the next of ``neuron.SIZES``.
 
-    return NeuronModel(module, example[0], sizes=(example[0].shape[0],), autocast=autocast)
+    It is compiled for the batch size of the example, f[B, S]; other sizes are compiled when a batch first needs them.
+    """
+    from .neuron import SIZES, NeuronModel
+
+    model = NeuronModel(module, example[0], SIZES, autocast, lazy=True)
+    model(example[0])
+    return model
 
 
 def jit(function: Function, example: tuple[Any, ...], **options: Any) -> Function:

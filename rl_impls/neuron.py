@@ -21,6 +21,7 @@ from .common.checks import choose
 
 DEVICE = "neuron"
 DEVICE_FILES = "/dev/neuron*"
+SIZES = tuple(2**k for k in range(12))  # batch sizes, 1 to 2048 rows, that the backend compiles nets for
 ABOUT, WEIGHTS, SUMS = "model.json", "weights.safetensors", "SHA256SUMS"
 
 
@@ -53,14 +54,14 @@ def installed_api() -> str:
 
 
 class Api(Protocol):
-    """Interface to one version of torch-neuronx. Batches and outputs are CPU tensors; a batch has one of the sizes.
+    """Interface to one version of torch-neuronx: a module compiled for one batch size.
 
-    `module` and `autocast` are those of :class:`NeuronModel`; `row` is a tensor f[1, S] with the width and dtype of the
-    batches, and `saved` a folder written by ``save``, to read instead of compiling.
+    Batches and outputs are CPU tensors. `module` and `autocast` are those of :class:`NeuronModel`. `example` is a batch
+    f[B, S], and `saved` a folder written by ``save``, to read instead of compiling.
     """
 
-    def __init__(self, module: Any, row: Any, sizes: tuple[int, ...], autocast: bool, saved: Path | None) -> None:
-        """Compile for each size, or read a saved model."""
+    def __init__(self, module: Any, example: Any, autocast: bool, saved: Path | None) -> None:
+        """Compile, or read a saved model."""
 
     @staticmethod
     def devices() -> int:
@@ -77,7 +78,7 @@ class Api(Protocol):
 
 
 class Traced:
-    """XLA version: one traced model per size, with the weights outside the compiled program.
+    """XLA version: a traced model, with the weights outside the compiled program.
 
     Takes the arguments of :class:`Api`.
     """
@@ -85,23 +86,20 @@ class Traced:
     # Explicit, because the compiler's default differs by version: some cast float32 matrix products to bfloat16.
     AUTOCAST: ClassVar = {False: "none", True: "matmult"}
 
-    def __init__(self, module: Any, row: Any, sizes: tuple[int, ...], autocast: bool, saved: Path | None) -> None:
+    def __init__(self, module: Any, example: Any, autocast: bool, saved: Path | None) -> None:
         import torch
         import torch_neuronx
 
-        def trace(size: int) -> Any:
-            return torch_neuronx.trace(
+        self.module, self.file = module, f"{len(example)}.pt"
+        if saved is None:
+            self.model = torch_neuronx.trace(
                 module,
-                row.repeat(size, 1),
+                example,
                 compiler_args=["--auto-cast", self.AUTOCAST[autocast]],
                 inline_weights_to_neff=False,
             )
-
-        self.module = module
-        if saved is None:
-            self.models = {size: trace(size) for size in sizes}
         else:
-            self.models = {size: torch.jit.load(str(saved / f"{size}.pt")) for size in sizes}
+            self.model = torch.jit.load(str(saved / self.file))
 
     @staticmethod
     def devices() -> int:
@@ -110,41 +108,36 @@ class Traced:
 
     def __call__(self, batch: Any) -> Any:
         """Run one batch; copying the outputs back waits for the device."""
-        return self.models[len(batch)](batch).cpu()
+        return self.model(batch).cpu()
 
     def refresh(self) -> None:
-        """Copy the module's weights to the traced models."""
+        """Copy the module's weights to the traced model."""
         import torch_neuronx
 
-        for model in self.models.values():
-            torch_neuronx.replace_weights(model, self.module.state_dict())
+        torch_neuronx.replace_weights(self.model, self.module.state_dict())
 
     def save(self, folder: Path) -> None:
-        """Write each traced model to ``{size}.pt``."""
+        """Write the traced model to ``{batch size}.pt``."""
         import torch
 
-        for size, model in self.models.items():
-            torch.jit.save(model, str(folder / f"{size}.pt"))
+        torch.jit.save(self.model, str(folder / self.file))
 
 
 class Compiled:
-    """Native version: the module on the device, and one compiled graph per size.
+    """Native version: the module on the device, and a compiled graph.
 
-    Takes the arguments of :class:`Api`; ``row`` and ``saved`` are unused.
+    Takes the arguments of :class:`Api`; ``example`` and ``saved`` are unused.
     """
 
-    def __init__(self, module: Any, row: Any, sizes: tuple[int, ...], autocast: bool, saved: Path | None) -> None:
+    def __init__(self, module: Any, example: Any, autocast: bool, saved: Path | None) -> None:
         import torch
         import torch_neuronx  # noqa: F401 - registers the device and the compiler
 
         self.module, self.autocast = module.to(DEVICE), autocast
         # Keep graphs separate: otherwise the ninth size would exceed torch's limit of graphs per function.
-        self.models = {
-            size: torch.compile(
-                self.module, backend="neuron", dynamic=False, fullgraph=True, isolate_recompiles=True, recompile_limit=1
-            )
-            for size in sizes
-        }
+        self.model = torch.compile(
+            self.module, backend="neuron", dynamic=False, fullgraph=True, isolate_recompiles=True, recompile_limit=1
+        )
 
     @staticmethod
     def devices() -> int:
@@ -160,12 +153,12 @@ class Compiled:
         # A new tensor: one created in inference mode by the caller would need its own graph.
         on_device = torch.empty(batch.shape, dtype=batch.dtype, device=DEVICE).copy_(batch)
         with torch.autocast(DEVICE, torch.bfloat16, enabled=self.autocast):
-            out = self.models[len(batch)](on_device)
+            out = self.model(on_device)
         torch.neuron.synchronize()
         return out.to("cpu", batch.dtype)
 
     def refresh(self) -> None:
-        """Nothing to do: the graphs use the module's own weights."""
+        """Nothing to do: the graph uses the module's own weights."""
 
     def save(self, folder: Path) -> None:
         """Write nothing: torch compiles the restored module again, from its cache where it can."""
@@ -175,15 +168,16 @@ APIS: dict[str, type[Api]] = {"xla": Traced, "native": Compiled}
 
 
 class NeuronModel:
-    """A net on Neuron that takes batches of any size, padded to the next compiled size.
+    """A net on Neuron that takes batches of any size, padded to the next size of a grid.
 
     Args:
         module: an ``nn.Module``, f[B, S] -> f[B, A], that computes each row independently. Its ``load(params)``
             replaces the weights in place by a flat dict of NumPy arrays.
         example: a tensor f[B, S] with the width and dtype of the batches.
-        sizes: batch sizes to compile for.
+        sizes: batch sizes of the grid.
         autocast: let the compiler compute float32 matrix products in bfloat16.
         api: ``xla`` or ``native``; defaults to the installed one.
+        lazy: compile for a size when a batch first needs it, instead of for all sizes now.
         saved: folder with traced models to read instead of compiling; use :meth:`restore`, which checks it first.
 
     Raises:
@@ -198,6 +192,7 @@ class NeuronModel:
         autocast: bool = False,
         api: str | None = None,
         *,
+        lazy: bool = False,
         saved: Path | None = None,
     ) -> None:
         import torch
@@ -207,10 +202,11 @@ class NeuronModel:
         self.grid, self.autocast = BatchGrid(sizes), bool(autocast)
         self.api = choose("api", installed_api() if api is None else api, APIS)
         self.module, self.width, self.dtype = module.eval(), example.shape[1], example.dtype
-        row = torch.zeros((1, self.width), dtype=self.dtype)
-        self.compiled = APIS[self.api](module, row, self.grid.sizes, self.autocast, saved)
-        for size in self.grid.sizes:  # the first call of each compiles, or loads the program onto the device
-            self._compute(row, size)
+        self.saved = saved
+        self.models: dict[int, Api] = {}  # by batch size
+        if not lazy:
+            for size in self.grid.sizes:  # the first call of each compiles, or loads the program onto the device
+                self._compute(torch.zeros((size, self.width), dtype=self.dtype), size)
 
     def __call__(self, states: Any) -> Any:
         """Return the outputs f[B, A] of a CPU batch f[B, S] of any size once the device has computed them."""
@@ -227,18 +223,26 @@ class NeuronModel:
         import torch
 
         # Always use the same modes, because torch compiles per mode. The output is an ordinary tensor.
-        with torch.inference_mode(False), torch.no_grad():
-            padding = size - len(rows)
-            batch = torch.cat([rows, rows[-1:].expand(padding, -1)]) if padding else rows.contiguous()
-            return self.compiled(batch)[: len(rows)]
+        with torch.inference_mode(False):
+            if size not in self.models:
+                example = torch.zeros((size, self.width), dtype=self.dtype)
+                self.models[size] = APIS[self.api](self.module, example, self.autocast, self.saved)
+            with torch.no_grad():
+                padding = size - len(rows)
+                batch = torch.cat([rows, rows[-1:].expand(padding, -1)]) if padding else rows.contiguous()
+                return self.models[size](batch)[: len(rows)]
 
     def load(self, params: Any) -> None:
         """Replace the weights by a flat dict of NumPy arrays, without tracing or compiling again."""
         self.module.load(params)
-        self.compiled.refresh()
+        self._refresh()
+
+    def _refresh(self) -> None:
+        for model in self.models.values():
+            model.refresh()
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model atomically to `folder`, which must not exist."""
+        """Write the model atomically to `folder`, which must not exist; its sizes are those compiled so far."""
         folder = Path(folder)
         if folder.exists():
             raise FileExistsError(f"{folder} exists already; choose a new folder")
@@ -246,14 +250,15 @@ class NeuronModel:
         about = {
             "format": 1,
             "api": self.api,
-            "sizes": self.grid.sizes,
+            "sizes": sorted(self.models),
             "width": self.width,
             "dtype": _name(self.dtype),
             "autocast": self.autocast,
         }
         temporary.mkdir()
         try:
-            self.compiled.save(temporary)
+            for model in self.models.values():
+                model.save(temporary)
             weights.save(temporary / WEIGHTS, _state(self.module))
             (temporary / ABOUT).write_text(json.dumps(about, indent=2) + "\n")
             (temporary / SUMS).write_text("".join(sorted(_sums(temporary))))
@@ -289,7 +294,7 @@ class NeuronModel:
         example = torch.zeros((1, about["width"]), dtype=getattr(torch, about["dtype"]))
         model = cls(module, example, about["sizes"], about["autocast"], api, saved=folder)
         module.load_state_dict({name: torch.from_numpy(value) for name, value in state.items()})
-        model.compiled.refresh()
+        model._refresh()
         return model
 
 

@@ -16,3 +16,10 @@ def learner(request, unavailable):
     except BackendUnavailable as error:
         unavailable(error)
     return request.param
+
+
+@pytest.fixture
+def neuron(stand_in, monkeypatch):
+    """Pretend that each stand-in for torch-neuronx is a device. -> what it has compiled"""
+    monkeypatch.setattr("rl_impls.neuron.missing", lambda: None)
+    return stand_in

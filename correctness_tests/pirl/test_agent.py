@@ -38,18 +38,52 @@ def test_returned_q_values_belong_to_the_caller(learner):
 
 def test_without_exploration_the_best_action_is_taken():
     agent = make()
-    assert [agent.act(state, 0.0) for state in STATES] == agent.get_qs_batch(STATES).argmax(axis=1).tolist()
+    actions = [agent.get_epsilon_greedy_action(state, 0.0) for state in STATES]
+    assert actions == agent.get_qs_batch(STATES).argmax(axis=1).tolist()
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_exploration_takes_every_action_equally_often(epsilon):
     agent, draws = make(), 5000
     best = agent.get_qs_batch(STATES[:1]).argmax()
-    counts = np.bincount([agent.act(STATES[0], epsilon) for _ in range(draws)], minlength=25)
+    counts = np.bincount([agent.get_epsilon_greedy_action(STATES[0], epsilon) for _ in range(draws)], minlength=25)
     law = np.full(25, epsilon / 25)
     law[best] += 1 - epsilon
     deviation = np.abs(counts - draws * law) / np.sqrt(draws * law * (1 - law))
     assert deviation.max() < 5
+
+
+def test_exploration_rate_defaults_to_the_current_one():
+    agent = make(epsilon_start=1.0, epsilon_end=0.0, epsilon_steps=10)
+    assert len({agent.get_epsilon_greedy_action(STATES[0]) for _ in range(50)}) > 1
+    agent.step = 10
+    assert len({agent.get_epsilon_greedy_action(STATES[0]) for _ in range(50)}) == 1
+
+
+def test_summary_has_the_size_of_the_default_net():
+    assert make(hidden=(32, 32, 32)).summary() == "net 16-32-32-32-25: 3,481 parameters, 13.60 KiB"
+
+
+def test_inference_times_have_a_rate_for_each_batch_size():
+    agent = make("jax")
+    figures = agent.benchmark_inference(num_samples=10, batch_sizes=(1, 3, 1100))
+    assert list(figures) == [1, 3, 1100]
+    for size, found in figures.items():
+        assert found["seconds"] * found["samples_per_second"] == pytest.approx(size)
+    for wrong in ({"num_samples": 0}, {"batch_sizes": (1, 0)}):
+        with pytest.raises(ValueError, match=f"^{next(iter(wrong))}=0 should be an integer from 1 to"):
+            agent.benchmark_inference(**wrong)
+
+
+def test_neuron_pads_to_sizes_that_are_compiled_once(neuron):
+    agent = make("torch", serve="neuron")
+    fill(agent, 20)
+    for _ in range(2):
+        for rows in (1, 3, 4, 9, 12, 16):
+            states = np.resize(STATES, (rows, 16))
+            np.testing.assert_allclose(agent.get_qs_batch(states), q_values(agent.params, states), atol=1e-6)
+        agent.train()
+    assert len(neuron) == len((1, 4, 16))
 
 
 def test_jax_compiles_one_program_for_each_power_of_two_of_rows():
@@ -87,7 +121,7 @@ def test_q_values_of_every_batch_size_follow_the_updates(learner):
 def test_loss_falls(learner):
     agent = make(learner, learning_rate=1e-2, hidden=(32, 32), points=32)
     fill(agent, 20)
-    losses = [agent.train() for _ in range(200)]
+    losses = [agent.train()[0] for _ in range(200)]
     assert np.mean(losses[-20:]) < 0.7 * np.mean(losses[:20])
 
 
@@ -99,9 +133,18 @@ def test_the_order_of_the_configuration_changes_the_loss():
         state = agent.state()
         agent.load_state(state | {"online.w0": state["online.w0"] * steep})
         fill(agent, 20)
-        losses.append(agent.train())
+        losses.append(agent.train()[0])
     assert losses[0] != losses[1]
     assert losses[0] == pytest.approx(losses[1], rel=1e-2)
+
+
+def test_td_loss_is_the_loss_without_the_physics(learner):
+    whole, alone = make(learner), make(learner, pde_weight=0.0, boundary_weight=0.0)
+    for agent in (whole, alone):
+        fill(agent, 20)
+    (loss, td_loss), (loss_alone, td_loss_alone) = whole.train(), alone.train()
+    assert loss > 1.01 * td_loss
+    assert td_loss == pytest.approx(td_loss_alone) == pytest.approx(loss_alone)
 
 
 def same(got, wanted):

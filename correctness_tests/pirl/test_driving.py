@@ -48,6 +48,11 @@ def test_every_step_is_stored_and_counted_over_two_calls():
         assert figure["episodes"] == ended[chunk].sum() > 0
         assert figure["safe"] == rewards[chunk].sum()
         assert figure["return"] == figure["safe"] / figure["episodes"]
+        lengths = np.diff(np.flatnonzero(ended), prepend=-1)[ended[: chunk.start].sum() : ended[: chunk.stop].sum()]
+        assert figure["length"] == lengths.mean()
+        assert figure["td_loss"] + figure["physics_loss"] == pytest.approx(figure["loss"])
+        assert min(figure["td_loss"], figure["physics_loss"]) > 0
+        assert figure["epsilon"] == pytest.approx(1 - 0.95 * chunk.stop / 10_000)
     assert sum(figure["safe"] for figure in figures) > 0
 
 
@@ -90,7 +95,7 @@ def test_evaluation_equals_driving_each_episode_alone():
         assert seen["predicted"][k] == pytest.approx(driver.get_qs_batch(state[None]).max(), abs=1e-6)
         rewards = []
         while env.running:
-            state, reward, *_ = env.step(driver.act(state, 0.0))
+            state, reward, *_ = env.step(driver.get_epsilon_greedy_action(state, 0.0))
             rewards.append(reward)
         assert (seen["returns"][k], seen["lengths"][k]) == (sum(rewards), len(rewards))
     assert 0 < seen["returns"].sum() < 40

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 from correctness_tests.pirl.problem import build, config_of, slow, small_net
+from correctness_tests.workload_agents import as_options
 from rl_impls.backends import get
 from rl_impls.pirl import _numpy
+from rl_impls.pirl.__main__ import main
+from rl_impls.pirl.agent import PirlAgent
 from rl_impls.pirl.problem import training_batch
+
+from .agents import SMALL, STATES, fill, make
 
 
 @pytest.mark.parametrize("backend", ["torch", slow("jax")])
@@ -33,3 +40,31 @@ def test_hybrid_acts_on_the_weights_of_the_last_refresh(backend, serve, sync_fre
     assert not np.allclose(acted[0], acted[-1], atol=1e-2)
     hybrid.reset()
     assert np.allclose(hybrid(*batch), acted, atol=1e-6)
+
+
+def test_agent_acts_on_one_backend_with_the_weights_that_another_learns():
+    agent = make("torch", serve="numpy")
+    fill(agent, 20)
+    for _ in range(2):
+        np.testing.assert_array_equal(agent.get_qs_batch(STATES), _numpy.q_values(agent.params, STATES))
+        agent.train()
+
+
+def test_hybrid_training_resumes_bit_for_bit(tmp_path):
+    driving = {"serve": "torch-trace", "train_frequency": 8, "warm_up": 20}
+    whole, first = make("torch", **driving), make("torch", **driving)
+    figures = [whole.learn(), whole.learn()]
+    first.learn()
+    first.save(tmp_path / "agent")
+    np.testing.assert_equal(PirlAgent.load(tmp_path / "agent").learn(), figures[1])
+
+
+def test_serve_is_an_option_of_train_and_evaluate(tmp_path, monkeypatch):
+    path = str(tmp_path / "agent")
+    main(["train", path, "--steps", "1", "--serve", "numpy", *as_options(SMALL)])
+    assert PirlAgent.load(path).config.serve == "numpy"
+    monkeypatch.setitem(sys.modules, "torch_neuronx", None)
+    with pytest.raises(SystemExit, match=r"^evaluate: neuron: torch_neuronx is not installed"):
+        main(["evaluate", path, "--serve", "neuron"])
+    with pytest.raises(SystemExit, match=r"^train: onnx computes no gradients; train with .* --serve onnx$"):
+        main(["train", str(tmp_path / "other"), "--backend", "onnx"])

@@ -85,20 +85,22 @@ def test_torch_gradient_matches_finite_differences_of_the_reference(form, order)
     net, target_net = torch_net(params), torch_net(target)
     inputs = tuple(map(torch.as_tensor, batch))
     if form == "full":
-        loss, found = _torch.make_gradient(net, target_net, config, options)(*inputs)
+        loss, td_loss, found = _torch.make_gradient(net, target_net, config, options)(*inputs)
         for parameter, gradient in zip(net.parameters(), found):
             parameter.grad = gradient
     else:
-        loss = _torch.make_loss(net, target_net, config, options)(*inputs)
+        loss, td_loss = _torch.make_loss(net, target_net, config, options)(*inputs)
         loss.backward()
     assert all(parameter.grad is None for parameter in target_net.parameters())
 
-    def reference(name, index, step):
+    def reference(name, index, step, weight=1.0):
         moved = {k: v.copy() for k, v in params.items()}
         moved[name][index] += step
-        return _numpy.loss(moved, target, batch, dynamics=rough(), order=order, pde_weight=1.0, boundary_weight=1.0)
+        weights = {"pde_weight": weight, "boundary_weight": weight}
+        return _numpy.loss(moved, target, batch, dynamics=rough(), order=order, **weights)
 
-    assert abs(loss.item() - reference("w0", (0, 0), 0.0)) < 1e-10 * loss.item()
+    assert loss.item() == pytest.approx(reference("w0", (0, 0), 0.0), rel=1e-10)
+    assert td_loss.item() == pytest.approx(reference("w0", (0, 0), 0.0, weight=0.0), rel=1e-10)
     scale = max(linear.weight.grad.abs().max().item() for linear in net.linears)
     for k, linear in enumerate(net.linears):
         for name, gradient in ((f"w{k}", linear.weight.grad.T), (f"b{k}", linear.bias.grad)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -28,7 +29,7 @@ def main(
     arguments: Sequence[str] | None = None,
     *,
     steps: int = 50_000,
-    others: Mapping[str, Callable[[], str]] = MappingProxyType({}),
+    others: Mapping[str, Callable[..., str]] = MappingProxyType({}),
 ) -> None:
     """Run a command of a workload; user errors print one line and exit with code 1, or argparse's 2.
 
@@ -38,7 +39,8 @@ def main(
         agent: agent class of the workload.
         arguments: command line; defaults to that of this process.
         steps: default of ``--steps``, in the agent's unit.
-        others: additional commands by name; each returns a text to print.
+        others: additional commands by name; each returns a text to print. Its parameters are fields with choices, which
+            become options; one that is not given is None.
     """
     options = parser(agent, steps, others).parse_args(arguments)
     try:
@@ -66,7 +68,7 @@ def out_of_memory(error: Exception) -> bool:
     )
 
 
-def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[[], str]]) -> argparse.ArgumentParser:
+def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., str]]) -> argparse.ArgumentParser:
     """Build the argument parser; arguments as in :func:`main`."""
     made = argparse.ArgumentParser(
         prog=f"python -m {agent.__module__.rpartition('.')[0]}",
@@ -134,7 +136,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[[], str
         default = ",".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
         description = (field.description or "").replace("%", "%%")
         trains.add_argument(option, **how, help=f"{description} (default: {default})")
-        if name in ("backend", "form", *agent.EVALUATES):
+        if name in (*agent.CHANGEABLE, *agent.EVALUATES):
             evaluates.add_argument(option, **how, help=f"{description} (default: the checkpoint's)")
     if "game" in agent.EVALUATES:
         games = choices_of(fields_of(agent.Config)["game"])
@@ -144,7 +146,13 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[[], str
     for name, text in others.items():
         summary = (text.__doc__ or "").partition("\n")[0].removeprefix("Return ").rstrip(".")
         command = commands.add_parser(name, help=f"print {summary}", allow_abbrev=False)
-        command.set_defaults(run=lambda agent, options, text=text: print(text()))
+        names = tuple(inspect.signature(text).parameters)
+        for field_name in names:
+            field = fields_of(agent.Config)[field_name]
+            command.add_argument(f"--{field_name}", choices=choices_of(field), help=field.description)
+        command.set_defaults(
+            run=lambda agent, options, text=text, names=names: print(text(*(getattr(options, name) for name in names)))
+        )
     return made
 
 
@@ -174,7 +182,7 @@ def evaluate(agent_class: type[Agent], options: argparse.Namespace) -> None:
     check_integer("seed", options.seed, 0)
     path = options.checkpoint or options.path
     path = path / runs.CHECKPOINT if path.is_dir() else path
-    fields = given(options, "backend", "form")
+    fields = given(options, *agent_class.CHANGEABLE)
     threads = use_threads(options, configuration(agent_class, fields, path), options.episodes)
     agent = agent_class.load(path, **fields)
     print(described(agent.config, threads), file=sys.stderr)

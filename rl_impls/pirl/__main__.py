@@ -1,4 +1,4 @@
-"""``python -m rl_impls.pirl train|evaluate``: train and save the agent, or measure how often it stays safe."""
+"""``python -m rl_impls.pirl train|evaluate|compare|check``: train the agent, measure how often it stays safe."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from functools import partial
 
 from ..common import command
 from .agent import PirlAgent
+from .check import check
 
-main = partial(command.main, PirlAgent)
+main = partial(command.main, PirlAgent, others={"check": check})
 
 if __name__ == "__main__":
     main()

@@ -73,19 +73,17 @@ def evaluate_separately(params, states, expired, unsafe, interior, *args):
 
 
 def make_loss(config, options):
-    """Return ``loss(params, target_params, *batch) -> f32``, that of :func:`._numpy.loss` with the same batch."""
+    """Return ``loss(params, target_params, *batch) -> f32, f32``: that of :func:`._numpy.loss`, and its TD term."""
     dynamics, evaluate = dynamics_of(config), EVALUATE[options.derivatives]
 
     def loss(params, target_params, states, actions, rewards, next_states, terminated, interior, expired, unsafe):
         td_target = rewards + (1 - terminated) * largest_q(logits(target_params, next_states))
         z, z_expired, z_unsafe, residual = evaluate(params, states, expired, unsafe, interior, dynamics, options.order)
         taken = jax.nn.sigmoid(jnp.sum(jax.nn.one_hot(actions, z.shape[1], dtype=z.dtype) * z, axis=1))
-        return (
-            jnp.mean((taken - td_target) ** 2)
-            + config["pde_weight"] * jnp.mean(residual**2)
-            + config["boundary_weight"]
-            * (jnp.mean((largest_q(z_expired) - 1) ** 2) + jnp.mean(largest_q(z_unsafe) ** 2))
-        )
+        td_loss = jnp.mean((taken - td_target) ** 2)
+        boundary = jnp.mean((largest_q(z_expired) - 1) ** 2) + jnp.mean(largest_q(z_unsafe) ** 2)
+        pde = config["pde_weight"] * jnp.mean(residual**2)
+        return td_loss + pde + config["boundary_weight"] * boundary, td_loss
 
     return loss
 
@@ -117,7 +115,11 @@ def pde_loss(config, example, *, options, compiler):
 
 
 class TrainStep(Learner):
-    """One Adam update (Kingma and Ba 2015) of the online network, which donates the buffers of weights and moments."""
+    """One Adam update (Kingma and Ba 2015) of the online network, which donates the buffers of weights and moments.
+
+    Attributes:
+        td_loss: TD term of the last loss, f32[].
+    """
 
     def __init__(self, config, example, *, options, compiler):
         flatten = {"loop": identity, "fused": ravel_pytree}[options.optimizer]
@@ -126,9 +128,11 @@ class TrainStep(Learner):
         unflatten = self.unflatten
 
         def step(flat, moments, target_params, *batch):
-            value, gradient = jax.value_and_grad(lambda flat: loss(unflatten(flat), target_params, *batch))(flat)
+            losses, gradient = jax.value_and_grad(
+                lambda flat: loss(unflatten(flat), target_params, *batch), has_aux=True
+            )(flat)
             updates, moments = optimizer.update(gradient, moments)
-            return optax.apply_updates(flat, updates), moments, value
+            return optax.apply_updates(flat, updates), moments, losses
 
         self.step = compiler.compile(
             step, (self.weights, self.moments, self.target_weights, *example), donate_argnums=(0, 1)
@@ -136,11 +140,19 @@ class TrainStep(Learner):
 
     def __call__(self, *batch):
         """Update on one batch of :func:`make_loss`; return the loss before the update, f32[]."""
-        self.weights, self.moments, value = self.step(self.weights, self.moments, self.target_weights, *batch)
-        return value
+        self.weights, self.moments, losses = self.step(self.weights, self.moments, self.target_weights, *batch)
+        loss, self.td_loss = losses
+        return loss
 
 
 train_step = TrainStep
+
+
+def loss_and_backward(config, example, *, options, compiler):
+    """Return the loss, its TD term and the gradients, without an update.  -> (f32, f32), gradients by weight's name"""
+    weights = tuple(to_device(dict(config[part]), compiler) for part in ("params", "target"))
+    gradient = jax.value_and_grad(make_loss(config, options), has_aux=True)
+    return functools.partial(compiler.compile(gradient, (*weights, *example)), *weights)
 
 
 def sync_target(config, example, *, options, compiler):

@@ -52,7 +52,7 @@ def pde_residual(net, interior, dynamics, order):
 
 
 def make_loss(net, target_net, config, options):
-    """Return ``loss(*batch) -> f32``, the loss of :func:`._numpy.loss`, for autograd.
+    """Return ``loss(*batch) -> f32, f32``, the loss of :func:`._numpy.loss` and its TD term, for autograd.
 
     The batch is states f32[B, S], actions i32[B], rewards f32[B], next_states f32[B, S], terminated f32[B], interior
     f32[P, S], expired f32[P, S], unsafe f32[P, S].
@@ -66,11 +66,8 @@ def make_loss(net, target_net, config, options):
         q, q_expired, q_unsafe = net(states), net(expired), net(unsafe)
         taken = q.gather(1, actions.long()[:, None])[:, 0]
         boundary = (q_expired.max(dim=1).values - 1).square().mean() + q_unsafe.max(dim=1).values.square().mean()
-        return (
-            (taken - td_target).square().mean()
-            + config["pde_weight"] * residual.square().mean()
-            + config["boundary_weight"] * boundary
-        )
+        td_loss = (taken - td_target).square().mean()
+        return td_loss + config["pde_weight"] * residual.square().mean() + config["boundary_weight"] * boundary, td_loss
 
     return loss
 
@@ -103,24 +100,48 @@ def pde_loss(config, example, *, options, compiler):
 
 
 class TrainStep(Learner):
-    """One Adam update (Kingma and Ba 2015) of the online network, by autograd."""
+    """One Adam update (Kingma and Ba 2015) of the online network, by autograd.
+
+    Attributes:
+        td_loss: TD term of the last loss, f32[].
+    """
 
     def __init__(self, config, example, options, compiler):
         super().__init__(config, options.optimizer, functools.partial(make_net, compiler=compiler))
-        self.loss = compiler.compile(make_loss(self.net, self.target_net, config, options), example)
+        self.function = compiler.compile(self.make_function(self.net, self.target_net, config, options), example)
+
+    make_function = staticmethod(make_loss)
+
+    def backward(self, *batch):
+        """Set the gradients for one batch of :func:`make_loss`; return the loss and its TD term, f32[] each."""
+        loss, td_loss = self.function(*batch)
+        self.optimizer.zero_grad(set_to_none=False)
+        loss.backward()
+        return loss.detach(), td_loss.detach()
 
     def __call__(self, *batch):
         """Update on one batch of :func:`make_loss`; return the loss before the update, f32[]."""
-        loss = self.loss(*batch)
-        self.optimizer.zero_grad(set_to_none=False)
-        loss.backward()
+        loss, self.td_loss = self.backward(*batch)
         self.optimizer.step()
-        return loss.detach()
+        return loss
 
 
 def train_step(config, example, *, options, compiler):
     """Build a :class:`TrainStep` or :class:`TrainStepByHand`."""
     return STEPS[options.derivatives](config, example, options, compiler)
+
+
+def loss_and_backward(config, example, *, options, compiler):
+    """Return the loss, its TD term and the gradients, without an update.  -> (f32, f32), gradients by weight's name"""
+    step = train_step(config, example, options=options, compiler=compiler)
+
+    def call(*batch):
+        losses, gradients = step.backward(*batch), {}
+        for k, linear in enumerate(step.net.linears):
+            gradients[f"w{k}"], gradients[f"b{k}"] = linear.weight.grad.T, linear.bias.grad
+        return losses, gradients
+
+    return call
 
 
 def sync_target(config, example, *, options, compiler):
@@ -180,7 +201,7 @@ def generator_residual(net, interior, dynamics, order):
 
 
 def make_gradient(net, target_net, config, options):
-    """Return ``gradient(*batch) -> loss, [dw0, db0, dw1, ...]``, the gradients in torch's layout [O, I].
+    """Return ``gradient(*batch) -> loss, its TD term, [dw0, db0, dw1, ...]``, the gradients in torch's layout [O, I].
 
     It differentiates the loss of :func:`make_loss` by hand: autograd's bookkeeping takes half of a small update's time.
 
@@ -228,7 +249,8 @@ def make_gradient(net, target_net, config, options):
         boundary = config["boundary_weight"] / points
         weights = torch.cat([v.new_full((batch,), 1 / batch), v.new_full((2 * points,), boundary)])
         pde = config["pde_weight"] / points
-        loss = (weights * errors * errors).sum() + pde * residual.square().sum()
+        terms = weights * errors * errors
+        loss = terms.sum() + pde * residual.square().sum()
 
         d_residual = 2 * pde * residual
         d_value = d_residual * ((1 - 2 * value) * inner - flat * squares)
@@ -252,25 +274,22 @@ def make_gradient(net, target_net, config, options):
             gradients.append((torch.addmm(d_z.T @ h[k], rows.T, x[k].flatten(0, 1)), d_z.sum(dim=0)))
             if k:
                 d_h, d_x = d_z @ hidden[k].weight, d_stream @ hidden[k].weight
-        return loss, [part for pair in reversed(gradients) for part in pair]
+        return loss, terms[:batch].sum(), [part for pair in reversed(gradients) for part in pair]
 
     return gradient
 
 
-class TrainStepByHand(Learner):
+class TrainStepByHand(TrainStep):
     """One Adam update of the online network, with the gradients of :func:`make_gradient`."""
 
-    def __init__(self, config, example, options, compiler):
-        super().__init__(config, options.optimizer, functools.partial(make_net, compiler=compiler))
-        self.gradient = compiler.compile(make_gradient(self.net, self.target_net, config, options), example)
+    make_function = staticmethod(make_gradient)
 
-    def __call__(self, *batch):
-        """Update on one batch of :func:`make_loss`; return the loss before the update, f32[]."""
-        loss, gradients = self.gradient(*batch)
+    def backward(self, *batch):
+        """Set the gradients for one batch of :func:`make_loss`; return the loss and its TD term, f32[] each."""
+        loss, td_loss, gradients = self.function(*batch)
         for parameter, gradient in zip(self.parameters, gradients):
             parameter.grad = gradient
-        self.optimizer.step()
-        return loss
+        return loss, td_loss
 
 
 RESIDUALS = {"autograd": pde_residual, "generator": generator_residual}

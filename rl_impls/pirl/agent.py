@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, replace
+from time import perf_counter
 from typing import Annotated, Literal
 
 import numpy as np
@@ -15,11 +15,14 @@ from ..common.checks import check_integer
 from ..common.config import Field, OneOf, config
 from ..common.episodes import mean
 from ..common.replay import Replay
-from .env import PirlEnv, sample_points
+from .env import PirlEnv, sample_points, starts
 from .options import FORMS
 from .physics import ACTIONS, STATES
 
-TRAINS = ("eager", "compile", "jit")  # compilers that support gradients
+GRADIENTS = ("eager", "compile", "jit")  # compilers that support gradients
+ANY_SIZE = ("eager", "neuron")  # compilers whose nets take batches of any size
+SAME = "same"  # the backend that learns
+NO_GRADIENTS = "computes no gradients; train with --backend torch --serve {}"
 GRID = BatchGrid(2**k for k in range(11))  # batch sizes, 1 to 1024 rows, that nets are compiled for
 
 
@@ -31,6 +34,9 @@ class Config:
         "torch", description="backend that computes; auto selects the best one available"
     )
     form: Annotated[str, OneOf(FORMS)] = Field("full", description="named set of optimisations")
+    serve: Annotated[str, OneOf((*backends.names_of("pirl"), SAME))] = Field(
+        SAME, description="backend that acts and evaluates; same is the backend that learns"
+    )
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((32, 32, 32), description="widths of the hidden layers")
     order: Literal[1, 2] = Field(2, description="order of the PDE residual; 1 leaves out the diffusion term")
     learning_rate: float = Field(5e-4, ge=0, description="learning rate of Adam")
@@ -48,6 +54,8 @@ class Config:
 
     def __post_init__(self):
         object.__setattr__(self, "backend", backends.resolve(self.backend))
+        if self.serve != SAME:
+            object.__setattr__(self, "serve", backends.resolve(self.serve))
         if self.batch_size > self.capacity:
             raise ValueError(f"batch_size={self.batch_size} should be at most capacity={self.capacity}")
 
@@ -65,15 +73,18 @@ class Config:
 class PirlAgent(Agent):
     """Learns ``Q(s, a)``, the probability of staying on the road until the horizon runs out.
 
-    ``PirlAgent("torch", "full", seed=0, hidden=(32, 32, 32))``
+    ``PirlAgent("torch", "full", seed=0, hidden=(32, 32, 32))``. With ``serve="onnx"`` it learns on torch, and acts and
+    evaluates on ONNX, which takes the new weights after each update.
     """
 
     Config = Config
+    CHANGEABLE = ("backend", "form", "serve")
     chunk = 256
 
     def __init__(self, *args, **config):
         super().__init__(*args, **config)
         self.backend = backends.get(self.config.backend)
+        self.serving = self.backend if self.config.serve == SAME else backends.get(self.config.serve)
         self.options = replace(FORMS[self.config.form], order=self.config.order)
         self.env = PirlEnv()
         self.env.np_random = self.rng
@@ -82,6 +93,7 @@ class PirlAgent(Agent):
             self.config.capacity, state=state, action=np.int32(0), reward=number, next_state=state, terminated=number
         )
         self.updates, self._learner, self._nets = 0, None, {}
+        self.length = 0  # of the running episode
         weights = params.init_mlp(self.rng, self.config.sizes)
         moments = {name: np.zeros_like(value) for name, value in weights.items()}
         self._state = {"step": np.array(0, np.int32)}  # of the learner, until it is built
@@ -99,9 +111,18 @@ class PirlAgent(Agent):
         start, end = self.config.epsilon_start, self.config.epsilon_end
         return start + (end - start) * min(1.0, self.step / self.config.epsilon_steps)
 
-    def act(self, state, epsilon):
-        """Return an epsilon-greedy action for one state, f32[16]."""
-        if self.rng.random() < epsilon:
+    def summary(self):
+        """Return layer widths, number of parameters and size of the network as text."""
+        sizes = self.config.sizes
+        count = self.config.weights + sum(sizes[1:])
+        return f"net {'-'.join(map(str, sizes))}: {count:,} parameters, {4 * count / 1024:.2f} KiB"
+
+    def get_epsilon_greedy_action(self, state, epsilon=None):
+        """Return the best action of one state, f32[16], or with probability `epsilon` a random one.
+
+        `epsilon` defaults to the current exploration rate.
+        """
+        if self.rng.random() < (self.epsilon if epsilon is None else epsilon):
             return int(self.rng.integers(ACTIONS))
         return int(self.get_qs(state).argmax())
 
@@ -109,34 +130,45 @@ class PirlAgent(Agent):
         """Drive for one chunk of environment steps, continuing the current episode, and make the updates that are due.
 
         Returns:
-            ``return``: mean over the episodes that ended in this chunk, nan if none did; ``episodes``: their number;
-            ``safe``: how many of them stayed on the road; ``updates``: number of updates; ``loss``: its mean over them,
-            nan if there were none.
+            ``return`` and ``length``: means over the episodes that ended in this chunk, nan if none did; ``episodes``:
+            their number; ``safe``: how many of them stayed on the road; ``updates``: number of updates; ``loss``: its
+            mean over them, nan if there were none; ``td_loss`` and ``physics_loss``: its two parts, the squared TD
+            error and the weighted PDE and boundary terms; ``epsilon``: exploration rate at the end of the chunk.
 
         Raises:
-            OpUnavailable: the backend is for inference only.
+            OpUnavailable: the backend computes no gradients.
         """
         self.prepare()
-        episodes, safe, losses = 0, 0, []
+        returns, lengths, losses, td_losses = [], [], [], []
         for _ in range(self.chunk):
             if not self.env.running:
                 self.env.reset()
             state = self.env.observation()
-            action = self.act(state, self.epsilon)
+            action = self.get_epsilon_greedy_action(state)
             next_state, reward, terminated, _, _ = self.env.step(action)
             self.replay.push(state=state, action=action, reward=reward, next_state=next_state, terminated=terminated)
             self.step += 1
-            episodes, safe = episodes + terminated, safe + int(reward)
+            self.length += 1
+            if terminated:
+                returns.append(reward)
+                lengths.append(self.length)
+                self.length = 0
             due = self.step >= self.config.warm_up and self.step % self.config.train_frequency == 0
             if due and len(self.replay) >= self.config.batch_size:
-                losses.append(self.train())
+                loss, td_loss = self.train()
+                losses.append(loss)
+                td_losses.append(td_loss)
         return {
-            "return": safe / episodes if episodes else math.nan, "episodes": episodes, "safe": safe,
-            "updates": len(losses), "loss": mean(losses),
+            "return": mean(returns), "length": mean(lengths), "episodes": len(returns), "safe": int(sum(returns)),
+            "updates": len(losses), "loss": mean(losses), "td_loss": mean(td_losses),
+            "physics_loss": mean(losses) - mean(td_losses), "epsilon": self.epsilon,
         }  # fmt: skip
 
     def train(self):
-        """Make one update and return the loss before it; the target network takes the weights when that is due."""
+        """Make one update; return the loss before it and its TD term.
+
+        The target network takes the weights when that is due.
+        """
         self.prepare()
         batch = self.replay.sample(self.rng, self.config.batch_size).values()
         points = sample_points(self.rng, self.config.points)
@@ -144,14 +176,15 @@ class PirlAgent(Agent):
         self.updates += 1
         if self.updates % self.config.target_frequency == 0:
             self._learner.sync_target()
-        return float(self.backend.to_host(loss))
+        return float(self.backend.to_host(loss)), float(self.backend.to_host(self._learner.td_loss))
 
     def prepare(self):
-        """Build the learner; raise OpUnavailable if the backend is for inference only."""
+        """Build the learner; raise OpUnavailable if the backend computes no gradients."""
         if self._learner:
             return
-        if self.backend.compile not in TRAINS:
-            raise backends.OpUnavailable(f"pirl has no op 'train_step' on {self.backend.name}: it is for inference")
+        if not learns(self.backend):
+            raise backends.OpUnavailable(f"{self.backend.name} {NO_GRADIENTS.format(self.backend.name)}")
+        self.serving.require()
         config = asdict(self.config) | {"params": self.params, "target": self.params, "dynamics": "vehicle"}
         example = ()  # these compilers take shapes from the first call
         learner = self.backend.build("pirl", "train_step", config, example, self.options)
@@ -165,7 +198,7 @@ class PirlAgent(Agent):
     def get_qs_batch(self, states):
         """Return the Q-values of a batch of states.  f32[B, 16] -> f32[B, 25]"""
         states = np.asarray(states, np.float32)
-        if self.backend.compile == "eager":
+        if self.serving.compile in ANY_SIZE:
             return self._forward(states)
         outs = []
         for start, stop, size in GRID.chunks(len(states)):
@@ -177,12 +210,32 @@ class PirlAgent(Agent):
         """Return the output of the net compiled for batches of `size`; None is the net of any size."""
         net, updates = self._nets.get(size, (None, 0))
         if net is None:
-            example = (self.backend.to_device(states),)
-            net = self.backend.build("pirl", "forward", {"params": self.params}, example, self.options)
+            example = (self.serving.to_device(states),)
+            net = self.serving.build("pirl", "forward", {"params": self.params}, example, self.options)
         elif updates < self.updates:
             net.load(self.params)
         self._nets[size] = net, self.updates
-        return self.backend.to_host(net(self.backend.from_host(states)))
+        return self.serving.to_host(net(self.serving.from_host(states)))
+
+    def benchmark_inference(self, num_samples=1000, batch_sizes=(1, 8, 16, 32), seed=0):
+        """Time :meth:`get_qs_batch` for a first impression; the benchmarks calibrate, repeat and check what they time.
+
+        Returns:
+            By batch size, ``seconds`` per batch and ``samples_per_second``: means over `num_samples` states or, to fill
+            the last batch, a few more. `seed` sets the states.
+        """
+        check_integer("num_samples", num_samples, 1)
+        found = {}
+        for size in batch_sizes:
+            states = starts(np.random.default_rng(seed), check_integer("batch_sizes", size, 1)).astype(np.float32)
+            self.get_qs_batch(states)  # the first call compiles
+            calls = -(-num_samples // size)
+            start = perf_counter()
+            for _ in range(calls):
+                self.get_qs_batch(states)
+            seconds = (perf_counter() - start) / calls
+            found[size] = {"seconds": seconds, "samples_per_second": size / seconds}
+        return found
 
     def evaluate(self, episodes, seed):
         """Drive `episodes` episodes in parallel with the greedy policy; `seed` sets their starts and noise.
@@ -208,7 +261,7 @@ class PirlAgent(Agent):
     def state(self):
         """Return both networks, Adam's moments and step, the replay buffer and the running episode."""
         learner = self._learner.state() if self._learner else self._state
-        episode = {"episode": self.env.state} if self.env.running else {}
+        episode = {"episode": self.env.state, "length": np.array(self.length)} if self.env.running else {}
         return {**learner, **episode, **{f"replay.{name}": value for name, value in self.replay.arrays().items()}}
 
     def load_state(self, arrays):
@@ -219,6 +272,12 @@ class PirlAgent(Agent):
         self.replay.restore(named(arrays, "replay."))
         if "episode" in arrays:
             self.env.reset(options={"state": arrays["episode"]})
+            self.length = int(arrays["length"])
+
+
+def learns(backend):
+    """Return whether a backend can update the network."""
+    return backend.library != "numpy" and backend.compile in GRADIENTS
 
 
 def named(arrays, prefix):

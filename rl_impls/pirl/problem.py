@@ -5,6 +5,7 @@ B states, H the width of the three hidden layers of the net 16-H-H-H-25, P = 32 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,11 @@ def train_step(seed: int, batch_size: int, order: int, hidden: int = 32) -> Prob
         "train_step", learning(rng, hidden), *training_batch(rng, batch_size), unit="updates", reference="torch",
         tolerance=1e-4, flops=train_flops(batch_size, order, hidden), options={"order": order},
     )  # fmt: skip
+
+
+def loss_and_backward(seed: int, batch_size: int, order: int) -> Problem:
+    """The loss of one update and its gradients, without the optimiser."""
+    return replace(train_step(seed, batch_size, order), op="loss_and_backward", unit="gradients")
 
 
 def sync_target(seed: int, hidden: int) -> Problem:

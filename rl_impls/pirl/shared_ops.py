@@ -14,7 +14,8 @@ from .serving import SERVERS, Load
 
 def sustained(config, example, *, options, backend):
     """Compute Q-values of one batch after another, each from and to host memory.  f32[K, B, S] -> f32[K, B, A]"""
-    forward = backend.build("pirl", "forward", config, (example[0][0],), options)
+    like = backend.to_device(backend.to_host(example[0])[0])
+    forward = backend.build("pirl", "forward", config, (like,), options)
 
     def call(batches):
         return [backend.to_host(forward(backend.from_host(batch))) for batch in batches]

@@ -1,0 +1,63 @@
+"""The ``check`` command: what runs on which backend."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from types import ModuleType
+
+import pytest
+
+from rl_impls import backends
+from rl_impls.pirl import problem
+from rl_impls.pirl.__main__ import main
+from rl_impls.pirl.check import OPS, check, missing_ops
+from rl_impls.pirl.options import FORMS
+
+PROBLEMS = {
+    "forward": problem.forward(0, 4), "act": problem.act(0), "sustained": problem.sustained(0, 2),
+    "serve": problem.serve(0, 1), "pde_loss": problem.pde_loss(0, 1),
+    "loss_and_backward": problem.loss_and_backward(0, 4, 1), "train_step": problem.train_step(0, 4, 1),
+}  # fmt: skip
+
+
+def test_check_says_what_would_run_and_why_it_does_not(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "torch_neuronx", None)
+    main(["check", "--backend", "neuron"])
+    assert capsys.readouterr().out.splitlines() == [
+        "net 16-32-32-32-25: 3,481 parameters, 13.60 KiB",
+        f"neuron: cannot run here: torch_neuronx is not installed ({backends.HINTS['neuron']})",
+        "  runs forward, act, sustained, serve",
+        "  not pde_loss, loss_and_backward, train_step: it computes no gradients; "
+        "train with --backend torch --serve neuron",
+    ]
+
+
+def test_check_computes_on_the_backend():
+    assert "torch: runs here; Q-values differ from NumPy's by at most " in check("torch")
+
+
+def test_broken_installation_is_reported(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch_neuronx", ModuleType("torch_neuronx"))
+    assert "neuron: cannot run here: module 'torch' has no attribute 'neuron'" in check("neuron")
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch", "torch-trace", "onnx", "jax"])
+def test_missing_ops_are_those_that_cannot_be_built(name):
+    backend, options, failed = backends.get(name), replace(FORMS["full"], serving="per_request"), []
+    for op in OPS:
+        example = tuple(map(backend.to_device, PROBLEMS[op].args))
+        try:
+            built = backend.build("pirl", op, PROBLEMS[op].config, example, options)
+        except (backends.OpUnavailable, ValueError):
+            failed.append(op)
+        else:
+            getattr(built, "close", int)()
+    assert tuple(failed) == missing_ops(backend)
+
+
+@pytest.mark.slow
+def test_check_without_a_backend_names_all(capsys):
+    main(["check"])
+    text = capsys.readouterr().out
+    assert all(f"\n{name}: " in text for name in backends.backends_of("pirl"))
