@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 SAVE_EVERY = 600  # seconds
 LINES_EVERY = 10  # seconds
 UNITS = {"h": 3600, "m": 60, "s": 1}
+THREADS = "threads", "inter_op_threads"  # settings that a checkpoint does not hold
 
 
 def seconds_of(text: str) -> float:
@@ -44,10 +45,10 @@ def seconds_of(text: str) -> float:
 
 
 def from_file(config: Any, path: Path | None) -> YamlFile:
-    """Read a configuration file, which may set the configuration's fields, the seed, and steps or duration."""
+    """Read a configuration file: the configuration's fields, the seed, steps or duration, and numbers of threads."""
     if path is None:
         return YamlFile()
-    found, known = read_yaml(path), (*fields_of(config), "seed", "steps", "duration")
+    found, known = read_yaml(path), (*fields_of(config), "seed", "steps", "duration", *THREADS)
     for name, line in found.lines.items():
         if name not in known:
             raise ValueError(f"{path}, line {line}: {unknown(name, known)}")
@@ -97,13 +98,14 @@ def train(agent_class: type[Agent], options: argparse.Namespace) -> None:
     Ctrl-C, SIGTERM and SIGHUP stop the training after the current chunk and still write its checkpoint.
     """
     path, chosen = place(options), from_file(agent_class.Config, options.config)
+    given = {name for name, value in vars(options).items() if value is not None}
+    vars(options).update({name: chosen.values.get(name) for name in THREADS if name not in given})
     try:
         steps, duration = length(options, chosen)
         fields = chosen_fields(agent_class.Config, chosen, options)
         threads = use_threads(options, configuration(agent_class, fields, path if options.resume else None))
         agent = agent_class.load(path, **fields) if options.resume else agent_class(**{"seed": 0, **fields})
     except ValueError as error:
-        given = {name for name, value in vars(options).items() if value is not None}
         raise chosen.located(error, given) from None
     first = launched()[0] == 0
     folder, recorder = options.output_dir if first else None, None
@@ -147,7 +149,7 @@ def save_first(agent: Agent, path: Path) -> None:
 
 def chosen_fields(config: Any, chosen: YamlFile, options: argparse.Namespace) -> dict[str, Any]:
     """Merge the configuration file and the command line, which takes precedence, into the agent's arguments."""
-    if options.resume and chosen.values.keys() - {"steps", "duration"}:
+    if options.resume and chosen.values.keys() - {"steps", "duration", *THREADS}:
         raise ValueError("--config cannot be combined with --resume: the checkpoint holds the configuration")
     names = (*fields_of(config), "seed")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
