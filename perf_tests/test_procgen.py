@@ -72,7 +72,11 @@ def test_gae(bench, seed, form, backend, num_envs):
 @grid(
     form=("naive", "full"), backend=ADVANTAGES, num_envs=ENVS,
     exclude=[dict(form="naive", backend=("jax", "torch-cuda", "jax-cuda"))],
-    gate=[dict(form="full", backend="torch", num_envs=32)], bench=[dict(num_envs=32)],
+    gate=[dict(form="full", backend="torch", num_envs=32)],
+    bench=[
+        dict(form="full", num_envs=32),
+        dict(form="naive", backend="torch", num_envs=32),  # naive NumPy is timed in gae, by the same loop
+    ],
 )  # fmt: skip
 def test_vtrace(bench, seed, form, backend, num_envs):
     op = build(procgen.vtrace(seed, num_envs), form, backend)
@@ -89,8 +93,8 @@ def test_vtrace(bench, seed, form, backend, num_envs):
     ],
     gate=[dict(form="full", backend="torch", batch_size=64, net="nature")],
     bench=[
-        dict(form=("naive", "full"), backend="torch", batch_size=(256, 1024), net="nature"),
-        dict(form="full", backend="jax", batch_size=64, net="nature"),
+        dict(form="full", backend=("torch", "jax"), net="nature"),
+        dict(form="naive", backend="torch", batch_size=(256, 1024), net="nature"),
         dict(form="bfloat16", backend="torch", batch_size=1024, net="nature"),
         dict(form="full", backend=CUDA, batch_size=(256, 1024), net="nature"),
         dict(form="bfloat16", backend="torch-cuda", batch_size=1024, net="nature"),
@@ -104,8 +108,8 @@ def test_ppo_update(bench, seed, form, backend, batch_size, net):
 @grid(
     form=FORMS, backend=LEARNING, batch_size=BATCHES, exclude=NO_FORM,
     bench=[
-        dict(form=("naive", "full"), backend="torch", batch_size=256), dict(form="full", backend="jax", batch_size=64),
-        dict(form="full", backend=CUDA, batch_size=256),
+        dict(form="full", backend=("torch", "jax", *CUDA), batch_size=256),
+        dict(form="naive", backend="torch", batch_size=256),
     ],
 )  # fmt: skip
 def test_a2c_update(bench, seed, form, backend, batch_size):
@@ -117,7 +121,8 @@ def test_a2c_update(bench, seed, form, backend, batch_size):
     form=FORMS, backend=LEARNING, batch_size=BATCHES, exclude=NO_FORM,
     gate=[dict(form="full", backend="torch", batch_size=64)],
     bench=[
-        dict(backend="torch", batch_size=256), dict(form="full", backend="jax", batch_size=64),
+        dict(form="full", backend=("torch", "jax"), batch_size=(64, 256)),
+        dict(form=("naive", "bfloat16"), backend="torch", batch_size=256),
         dict(form="full", backend=CUDA, batch_size=256),
     ],
 )  # fmt: skip
@@ -129,7 +134,11 @@ def test_impala_update(bench, seed, form, backend, batch_size):
 @grid(
     form=("naive", "full"), backend=("numpy",), num_envs=ENVS, game=GAMES,
     exclude=[dict(game=GAMES[1:], num_envs=(16, 32, 112)), dict(game=GAMES[1:], form="naive")],
-    gate=[dict(form="full", num_envs=16, game="coinrun")], bench=[dict(num_envs=(16, 32, 64), game="coinrun")],
+    gate=[dict(form="full", num_envs=16, game="coinrun")],
+    bench=[
+        dict(form="full", num_envs=(16, 32, 64), game="coinrun"),
+        dict(form="naive", num_envs=32, game="coinrun"),  # the gain hardly depends on the number of environments
+    ],
 )  # fmt: skip
 def test_env_step(bench, seed, form, backend, num_envs, game):
     op = build(procgen.env_step(seed, num_envs, game), form, backend)

@@ -12,6 +12,7 @@ from correctness_tests.procgen.loops import assert_same
 from correctness_tests.procgen.problem import PROBLEMS, exact_learner, gradient_of, learner, problem
 from correctness_tests.quick import quick
 from correctness_tests.reference import in_float64
+from perf_tests.recorded import benchmarks
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -60,6 +61,15 @@ def by_hand(op, rule, norm=1e9, updates=3, rate=None, eps=None):
 def apart(op, got, wanted):
     """Return how far nearly all weights ended from each other, relative to the largest change in their array."""
     return loops.apart(got, wanted, problem(op)[0]["params"])
+
+
+@pytest.mark.parametrize("op", PROBLEMS)
+def test_full_update_is_timed_at_the_same_batch_sizes_on_torch_and_jax(op):
+    sizes = {"torch": set(), "jax": set()}
+    for one in benchmarks(("procgen",)):
+        if (one.op, one.params["form"]) == (op, "full") and one.tier != "full" and one.params["backend"] in sizes:
+            sizes[one.params["backend"]].add(one.params["batch_size"])
+    assert sizes["torch"] == sizes["jax"] >= {256}
 
 
 @pytest.mark.parametrize("norm", [1e9, 1e-2])

@@ -136,7 +136,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
         default = ",".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
         description = (field.description or "").replace("%", "%%")
         trains.add_argument(option, **how, help=f"{description} (default: {default})")
-        if name in (*agent.CHANGEABLE, *agent.EVALUATES):
+        if name in (*loaded(agent), *agent.EVALUATES):
             evaluates.add_argument(option, **how, help=f"{description} (default: the checkpoint's)")
     if "game" in agent.EVALUATES:
         games = choices_of(fields_of(agent.Config)["game"])
@@ -182,7 +182,7 @@ def evaluate(agent_class: type[Agent], options: argparse.Namespace) -> None:
     check_integer("seed", options.seed, 0)
     path = options.checkpoint or options.path
     path = path / runs.CHECKPOINT if path.is_dir() else path
-    fields = given(options, *agent_class.CHANGEABLE)
+    fields = given(options, *loaded(agent_class))
     threads = use_threads(options, configuration(agent_class, fields, path), options.episodes)
     agent = agent_class.load(path, **fields)
     print(described(agent.config, threads), file=sys.stderr)
@@ -201,6 +201,11 @@ def evaluate(agent_class: type[Agent], options: argparse.Namespace) -> None:
         print(f"{name:{width}s} {mean:8.2f} +- {error:.2f}, n = {len(values)} episodes")
     about = {"step": agent.step, "episodes": options.episodes, "seed": options.seed, "config": asdict(agent.config)}
     print(runs.keep_evaluation(path, fields | more, about | {"figures": results}), file=sys.stderr)
+
+
+def loaded(agent: type[Agent]) -> list[str]:
+    """Return the fields of a checkpoint that ``evaluate`` can change."""
+    return [name for name in ("backend", "form", "serve") if name in agent.CHANGEABLE]
 
 
 def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:

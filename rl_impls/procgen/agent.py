@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Annotated, Literal
 
@@ -19,6 +19,7 @@ from ..common.ranks import launched
 from . import shared_ops
 from .cluster import parse_address
 from .evaluation import HELD_OUT, evaluate
+from .learners import PARTS
 from .loop import part_of
 from .net import NETS, init_net, num_weights
 from .options import FORMS
@@ -31,6 +32,7 @@ ALGORITHMS = MappingProxyType(  # fields whose defaults differ from those of :cl
         "impala": {"num_steps": 20, "learning_rate": 3e-4, "max_grad_norm": 40.0, "eps": 0.01},
     }
 )
+WITHOUT_ACTORS = MappingProxyType({"policy_lag": 0.0, "most_policy_lag": 0.0, "replaced_actors": 0.0})
 
 
 @config
@@ -134,6 +136,7 @@ class ProcgenAgent(Agent):
     Config = Config
     UNIT = "environment frames"
     CHANGEABLE = ("backend", "form", "actors", "lag", "cluster")
+    EVALUATES = ("game", "mode")
     STOCHASTIC = True  # an evaluation can sample actions
 
     def __init__(self, backend="torch", form="full", *, seed, **config):
@@ -190,33 +193,42 @@ class ProcgenAgent(Agent):
         return agree(wanted)
 
     def learn(self):
-        """Play one rollout and learn from it.
+        """Play one rollout and learn from it; after the deadline, PPO leaves out the remaining minibatches.
 
         Returns:
             ``return`` and ``length``, means over the episodes that ended in the rollout, nan if none did; ``episodes``,
-            their number; ``loss``, the mean over the updates; and the loop's statistics, such as the policy lag.
+            their number; ``policy_lag`` and ``most_policy_lag`` in updates and ``replaced_actors``, 0 without actors;
+            ``policy_loss``, ``value_loss`` and ``entropy`` in nats, unweighted means over the steps of all updates.
         """
         self.prepare()
-        rewards, ended, losses = (result[0] for result in self.loop(np.array([self.step // self.chunk])))
+        if self.config.algorithm == "ppo":
+            self.loop.learner.deadline = self.deadline
+        rewards, ended, _ = (result[0] for result in self.loop(np.array([self.step // self.chunk])))
         self.step += self.chunk
         self.running[:, self.loop.restarted_envs()] = 0
         returns, lengths = finished(self.running, rewards, ended)
         figures = {"return": mean(returns), "length": mean(lengths), "episodes": len(returns)}
-        return figures | {"loss": float(losses.mean())} | self.loop.stats()
+        parts = dict(zip(PARTS, self.loop.parts.mean(axis=(0, 1)).tolist()))
+        return figures | WITHOUT_ACTORS | self.loop.stats() | parts
 
-    def evaluate(self, episodes, seed, deterministic=False):
+    def evaluate(self, episodes, seed, deterministic=False, game=None, mode=None):
         """Play without learning; see :func:`.evaluation.evaluate`.
 
         Args:
             episodes: number of episodes on the training levels, and again on the held-out levels.
             seed: seed of the levels and actions.
             deterministic: take the most likely action instead of sampling.
+            game: game to play; None for that of the training.
+            mode: difficulty; None for that of the training.
 
         Returns:
-            ``training_return``, ``training_score`` and ``training_length``, f64[episodes]; unless all levels were
-            trained on, also ``held_out_return``, ``held_out_score`` and ``held_out_length``.
+            ``training_return``, ``training_score`` and ``training_length``, f64[episodes], unless game or mode are not
+            those of the training; ``held_out_return``, ``held_out_score`` and ``held_out_length``, unless all levels
+            were trained on.
         """
-        return evaluate(self.config, self.params, check_integer("episodes", episodes, 1), seed, deterministic)
+        config = replace(self.config, game=game or self.config.game, mode=mode or self.config.mode)
+        trained = config == self.config
+        return evaluate(config, self.params, check_integer("episodes", episodes, 1), seed, deterministic, trained)
 
     def state(self):
         """Return the arrays of a checkpoint: weights, moments, games and the seed."""

@@ -5,13 +5,17 @@ Axes: T steps, N environments, B images of a batch, U updates; an image is u8[64
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from time import perf_counter
 from types import MappingProxyType
 
 import numpy as np
 
 from ..common.procgen_env import FRAME
 from .rollouts import minibatches
+
+PARTS = ("policy_loss", "value_loss", "entropy")  # of a loss: means over the steps; the entropy is in nats
 
 
 class Learner(ABC):
@@ -25,7 +29,10 @@ class Learner(ABC):
 
     Attributes:
         update: the update op, which holds the weights; set by a subclass.
+        deadline: time of ``perf_counter()`` after which PPO begins no further minibatch.
     """
+
+    deadline = math.inf
 
     def __init__(self, config, options, backend, clock):
         self.config, self.options, self.backend, self.clock = config, options, backend, clock
@@ -40,15 +47,16 @@ class Learner(ABC):
 
     @abstractmethod
     def learn(self, rollout, number):
-        """Learn from rollout ``number``, counted from 0; return the losses of its U updates, a list."""
+        """Learn from rollout ``number``, counted from 0; return a list of what :meth:`step` returns, one per update."""
 
     def step(self, *batch):
-        """Make one update on a batch of NumPy arrays, images first; return its loss."""
+        """Make one update on a batch of NumPy arrays, images first; return its loss and ``PARTS``, four floats."""
         batch = self.update.to_device(*batch)
         self.clock("gathering")
         loss = float(self.backend.to_host(self.update(*batch)))
+        losses = [loss, *self.backend.to_host(self.update.parts).tolist()]
         self.clock("learning")
-        return loss
+        return losses
 
 
 class ActorCritic(Learner):
@@ -86,14 +94,25 @@ class Ppo(ActorCritic):
         self.update = self.build("ppo_update", obs, actions, column, column, column)
 
     def learn(self, rollout, number):
-        """Make one update on each minibatch of each epoch."""
+        """Make one update on each minibatch of each epoch; after the deadline, leave out those that remain."""
         advantages, returns = self.advantages_and_returns(rollout)
         columns = acted_on(rollout.obs), rollout.actions.ravel(), rollout.log_probs.ravel(), advantages, returns
         seed, batch_size, epochs = (self.config[name] for name in ("seed", "batch_size", "epochs"))
-        return [
-            self.step(*(column[rows] for column in columns))
-            for rows in minibatches(seed, number, len(advantages), batch_size, epochs)
-        ]
+        losses = []
+        for rows in minibatches(seed, number, len(advantages), batch_size, epochs):
+            losses.append(self.step(*(column[rows] for column in columns)))
+            if self.out_of_time():
+                break
+        return losses
+
+    def out_of_time(self):
+        """Return whether the deadline has passed, in any of torchrun's processes."""
+        passed = perf_counter() >= self.deadline
+        if self.deadline == math.inf or self.config.get("processes", 1) == 1:
+            return passed
+        from .group import agree
+
+        return agree(passed)
 
 
 class A2c(ActorCritic):
