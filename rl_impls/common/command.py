@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ def main(
     arguments: Sequence[str] | None = None,
     *,
     steps: int = 50_000,
-    others: Mapping[str, Callable[[], str]] = MappingProxyType({}),
+    others: Mapping[str, Callable[..., str]] = MappingProxyType({}),
 ) -> None:
     """Run a command of a workload; user errors print one line and exit with code 1, or argparse's 2.
 
@@ -37,7 +38,7 @@ def main(
         agent: agent class of the workload.
         arguments: command line; defaults to that of this process.
         steps: default of ``--steps``, in the agent's unit.
-        others: additional commands by name; each returns a text to print.
+        others: additional commands by name; each takes the paths that its parameters name, and returns a text to print.
     """
     options = parser(agent, steps, others).parse_args(arguments)
     try:
@@ -65,7 +66,7 @@ def out_of_memory(error: Exception) -> bool:
     )
 
 
-def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[[], str]]) -> argparse.ArgumentParser:
+def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., str]]) -> argparse.ArgumentParser:
     """Build the argument parser; arguments as in :func:`main`."""
     made = argparse.ArgumentParser(
         prog=f"python -m {agent.__module__.rpartition('.')[0]}",
@@ -126,9 +127,14 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[[], str
         if name in ("backend", "form"):
             evaluates.add_argument(option, **how, help=f"{description} (default: the checkpoint's)")
     for name, text in others.items():
-        summary = (text.__doc__ or "").partition("\n")[0].removeprefix("Return ").rstrip(".")
-        command = commands.add_parser(name, help=f"print {summary}", allow_abbrev=False)
-        command.set_defaults(run=lambda agent, options, text=text: print(text()))
+        summary = (text.__doc__ or "").partition("\n")[0].replace("Return ", "Print ", 1).rstrip(".")
+        command = commands.add_parser(name, help=summary[:1].lower() + summary[1:], allow_abbrev=False)
+        paths = tuple(inspect.signature(text).parameters)
+        for path in paths:
+            command.add_argument(path, type=Path)
+        command.set_defaults(
+            run=lambda agent, options, text=text, paths=paths: print(text(*(getattr(options, path) for path in paths)))
+        )
     return made
 
 
