@@ -89,6 +89,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
         "--steps", type=int, metavar="N", help=f"{agent.UNIT} to train, rounded up to whole chunks (default: {steps})"
     )
     until.add_argument("--duration", metavar="HOURS", help="train this long instead: 0.5, 30m or 90s")
+    until.add_argument("--episodes", type=int, metavar="N", help="train until this many episodes have ended instead")
     trains.add_argument("--seed", type=int, metavar="N", help="seed of all random numbers (default: 0)")
     evaluates = commands.add_parser("evaluate", help="play without learning and print the results", allow_abbrev=False)
     evaluates.set_defaults(run=evaluate)
