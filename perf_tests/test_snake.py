@@ -29,8 +29,8 @@ BY_AUTOGRAD = dict(gradient="autograd", parameters="separate")
 OPTIONS = {  # overrides for which there is no form
     "by_autograd": BY_AUTOGRAD, "less_memory": dict(zero_grad="none", relu="inplace", memory="arrays"),
     "more_memory": BY_AUTOGRAD | dict(zero_grad="fill", relu="copy", memory="lists"),
-    "bfloat16": BY_AUTOGRAD | dict(precision="bfloat16"), "comprehension": dict(batches="comprehension"),
-    "one_thread": dict(threads="one"), "moved": dict(tensors="moved"),
+    "bfloat16": BY_AUTOGRAD | dict(precision="bfloat16"), "float16": BY_AUTOGRAD | dict(precision="float16"),
+    "comprehension": dict(batches="comprehension"), "one_thread": dict(threads="one"), "moved": dict(tensors="moved"),
     "inference_mode": dict(inference="inference_mode"), "by_torch": dict(acting="torch"),
     "by_torch_with_grad": dict(acting="torch", inference="grad"),
 }  # fmt: skip
@@ -124,10 +124,13 @@ def test_train_step(bench, seed, form, backend, batch_size):
     bench(op.call, *op.args, **op.keywords)
 
 
-@pytest.mark.rlgauge(tolerance=0.01)  # for bfloat16
+@pytest.mark.rlgauge(tolerance=0.01)  # for half precision
 @grid(
-    form=FORMS, backend=EAGER, batch_size=(256,), options=("by_autograd", "bfloat16"),
-    exclude=[dict(form="naive", options="by_autograd"), dict(form="naive", backend="torch-cuda")],
+    form=FORMS, backend=EAGER, batch_size=(256,), options=("by_autograd", "bfloat16", "float16"),
+    exclude=[
+        dict(form="naive", options="by_autograd"), dict(form="naive", backend="torch-cuda"),
+        dict(backend="torch", options="float16"),
+    ],
 )  # fmt: skip
 def test_train_step_with(bench, seed, form, backend, batch_size, options):
     op = build(snake.train_step(seed, batch_size, form), form, backend, **OPTIONS[options])

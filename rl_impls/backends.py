@@ -6,6 +6,7 @@ callables: eager, traced, compiled, ...) and a device. Heavy libraries are impor
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -278,6 +279,10 @@ def _here() -> None:
 
 
 def _no_torch_cuda() -> str | None:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:  # importing torch would take seconds and fix its number of threads
+        return "no NVIDIA driver is installed"
     import torch
 
     if not torch.backends.cuda.is_built():

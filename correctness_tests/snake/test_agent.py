@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from correctness_tests.commands import python
 from correctness_tests.draws import assert_as_often, assert_distributed, assert_each_for_itself
 from correctness_tests.quick import quick
 from correctness_tests.waiting import children, limit
+from rl_impls import backends
 from rl_impls.snake.agent import Config, SnakeAgent, draw_chunk, play
 from rl_impls.snake.env import DRAWS
 
@@ -78,7 +80,8 @@ def test_evaluation_of_a_loaded_agent_starts_no_process(tmp_path):
 
 OPTIONS = {
     "learning_rate": 3e-4, "gamma": 0.5, "max_grad_norm": 0.01, "capacity": 100, "target_frequency": 32,
-    "max_steps": 5, "train_frequency": 8, "batch_size": 64, "num_envs": 2, "hidden": 8, "warm_up": 80,
+    "max_steps": 5, "train_frequency": 8, "batch_size": 64, "num_envs": 2, "hidden": 8, "warm_up": 80, "dim": 8,
+    "starting_blocks": 2, "dist_to_border": 2,
 }  # fmt: skip
 
 
@@ -134,6 +137,8 @@ def test_learn_counts_what_was_played():
     assert seen["foods"] == (rewards == 1).sum()
     assert seen["episodes"] >= ended.sum() > 0
     assert after["step"] - before["step"] == 64
+    assert list(seen) == ["return", "length", "episodes", "foods", "loss", "epsilon"]
+    assert seen["epsilon"] == pytest.approx(1 - 0.95 * 256 / 20_000)
 
 
 def drawn(step, **config):
@@ -211,8 +216,49 @@ def test_an_evaluation_ends_where_games_are_truncated():
         ({"gamma": 1.5}, "gamma=1.5 should be less than or equal to 1"),
         ({"warm_up": 10}, "warm_up=10 should be from batch_size=32 to capacity=500"),
         ({"capacity": 10}, "capacity=10 should be at least batch_size=32"),
+        ({"dim": 1}, "dim=1 should be greater than or equal to 2"),
+        ({"dim": 6}, "dist_to_border=3 should be at most 2, to leave a cell to start on"),
+        ({"starting_blocks": 5}, "starting_blocks=5 should be at most 4, to fit on the board in any heading"),
     ],
 )
 def test_an_impossible_configuration_is_refused(config, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         make(**config)
+
+
+GPU = {False: lambda: "torch finds no CUDA device", True: lambda: None}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "fields", "wanted"),
+    [
+        (False, {}, ("torch", "full", 32)),
+        (True, {}, ("torch-compile-cuda", "tf32", 64)),
+        (True, {"form": "full", "batch_size": 32}, ("torch-compile-cuda", "full", 32)),
+        (True, {"backend": "torch"}, ("torch", "full", 32)),
+        (True, {"backend": "torch-cuda"}, ("torch-cuda", "full", 32)),
+    ],
+)
+def test_a_gpu_changes_the_defaults_unless_the_backend_is_set(monkeypatch, gpu, fields, wanted):
+    monkeypatch.setitem(backends.DEVICES, ("torch", "cuda"), GPU[gpu])
+    for config in (SnakeAgent.configure(**fields), SnakeAgent(seed=0, **fields).config):
+        assert (config.backend, config.form, config.batch_size) == wanted
+
+
+def test_choosing_a_backend_leaves_torch_to_be_imported_with_the_right_threads():
+    code = """
+import sys
+from rl_impls.snake.agent import SnakeAgent
+
+print(SnakeAgent.configure().backend != "torch" or "torch" not in sys.modules)
+"""
+    assert python("-c", code).stdout == "True\n"
+
+
+def test_an_agent_learns_and_plays_on_another_board():
+    agent = make(dim=6, starting_blocks=2, dist_to_border=2, num_envs=4)
+    agent.learn()
+    boards = agent.state()["replay_buffer.obs"].reshape(-1, 6, 6)
+    assert (np.argwhere(boards == 1)[:4, 1:] // 2 == 1).all()  # the first heads, two cells or more from the border
+    assert ((boards[:4] > 0).sum(axis=(1, 2)) == 2).all()
+    assert agent.evaluate(3, seed=1)["lengths"].shape == (3,)

@@ -7,7 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from correctness_tests.snake.problem import assert_trained_alike, build, differences, problem, trainer
+from correctness_tests.snake.problem import (
+    assert_state_equal,
+    assert_trained_alike,
+    build,
+    differences,
+    problem,
+    trainer,
+)
 from rl_impls import backends
 from rl_impls.snake.options import FORMS, Options
 from rl_impls.snake.problem import boards, transitions
@@ -78,9 +85,9 @@ def test_an_option_changes_the_order_of_sums_only(option, value):
     assert_trained_alike(params, wanted[1], 1e-3, UPDATES)
 
 
-@pytest.mark.parametrize("backend", ["torch", "jax"])
-def test_bfloat16_is_close_and_not_the_same(backend):
-    (losses, params, actions), wanted = done(backend, FORMS["bfloat16"]), naive(backend)
+@pytest.mark.parametrize(("backend", "form"), [("torch", "bfloat16"), ("jax", "bfloat16"), ("torch", "float16")])
+def test_half_precision_is_close_and_not_the_same(backend, form):
+    (losses, params, actions), wanted = done(backend, FORMS[form]), naive(backend)
     np.testing.assert_allclose(losses, wanted[0], rtol=2e-2)
     assert (losses != wanted[0]).all()
     assert (actions == wanted[2]).mean() > 0.9
@@ -88,6 +95,32 @@ def test_bfloat16_is_close_and_not_the_same(backend):
     assert np.median(difference) < 0.2 * 1e-3 * UPDATES
     assert difference.max() < 2.1 * 1e-3 * UPDATES
     assert all(value.dtype == np.float32 for value in params.values())
+
+
+def test_float16_skips_an_update_that_overflows_and_halves_the_scale():
+    config, [(obs, actions, rewards, *rest)] = problem(7)
+    batch = obs, np.zeros_like(actions), np.full_like(rewards, 1e3), *rest  # one bias's gradient is the scale, 2**16
+    step, update = trainer("torch", config, batch, "float16")
+    update(batch)
+    assert differences(step.params, config["params"]).max() == 0
+    halved = step.state()
+    assert halved["loss_scale"].tolist() == [2**15, 0]
+    update(batch)
+    assert differences(step.params, config["params"]).max() > 0
+    other, update_other = trainer("torch", config, batch, "float16")
+    other.load_state(halved)
+    update_other(batch)
+    assert_state_equal(other.state(), step.state())
+    step.reset()
+    update(batch)
+    assert_state_equal(step.state(), halved)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnx", "jax"])
+def test_float16_is_refused_without_torch(backend):
+    config, [batch] = problem(7)
+    with pytest.raises(ValueError, match=f"^precision='float16' is not available on {backend}, only on torch and "):
+        build("forward", backend, config, batch[:1], "float16")
 
 
 @pytest.mark.parametrize(

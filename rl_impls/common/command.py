@@ -39,8 +39,8 @@ def main(
         agent: agent class of the workload.
         arguments: command line; defaults to that of this process.
         steps: default of ``--steps``, in the agent's unit.
-        others: additional commands by name; each returns a text to print. Its parameters are fields with choices, which
-            become options; one that is not given is None.
+        others: additional commands by name; each returns a text to print. A parameter that is the name of a field becomes
+            an option, None if it is not given; any other parameter is a path.
     """
     options = parser(agent, steps, others).parse_args(arguments)
     try:
@@ -91,6 +91,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
         "--steps", type=int, metavar="N", help=f"{agent.UNIT} to train, rounded up to whole chunks (default: {steps})"
     )
     until.add_argument("--duration", metavar="HOURS", help="train this long instead: 0.5, 30m or 90s")
+    until.add_argument("--episodes", type=int, metavar="N", help="train until this many episodes have ended instead")
     trains.add_argument(
         "--save-every", metavar="HOURS", help=f"time between checkpoints (default: {training.SAVE_EVERY})"
     )
@@ -144,12 +145,14 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
             "--env", type=game_of, choices=games, dest="game", metavar="ID", help="the game, as in procgen-coinrun-v0"
         )
     for name, text in others.items():
-        summary = (text.__doc__ or "").partition("\n")[0].removeprefix("Return ").rstrip(".")
-        command = commands.add_parser(name, help=f"print {summary}", allow_abbrev=False)
-        names = tuple(inspect.signature(text).parameters)
-        for field_name in names:
-            field = fields_of(agent.Config)[field_name]
-            command.add_argument(f"--{field_name}", choices=choices_of(field), help=field.description)
+        summary = (text.__doc__ or "").partition("\n")[0].replace("Return ", "Print ", 1).rstrip(".")
+        command = commands.add_parser(name, help=summary[:1].lower() + summary[1:], allow_abbrev=False)
+        names, known = tuple(inspect.signature(text).parameters), fields_of(agent.Config)
+        for given_name in names:
+            if field := known.get(given_name):
+                command.add_argument(f"--{given_name}", choices=choices_of(field), help=field.description)
+            else:
+                command.add_argument(given_name, type=Path)
         command.set_defaults(
             run=lambda agent, options, text=text, names=names: print(text(*(getattr(options, name) for name in names)))
         )

@@ -36,6 +36,7 @@ SAVE_EVERY = "10m"
 SETTINGS = "save_every", "keep", "threads", "inter_op_threads"  # that a configuration file may also contain
 LINES_EVERY = 10  # seconds
 UNITS = {"h": 3600, "m": 60, "s": 1}
+BUDGETS = "steps", "duration", "episodes"
 
 
 def seconds_of(text: str, name: str = "duration") -> float:
@@ -47,26 +48,28 @@ def seconds_of(text: str, name: str = "duration") -> float:
 
 
 def from_file(config: Any, path: Path | None) -> YamlFile:
-    """Read a configuration file, which may set fields, seed, steps or duration, and ``SETTINGS``."""
+    """Read a configuration file, which may set fields, the seed, one of ``BUDGETS``, and ``SETTINGS``."""
     if path is None:
         return YamlFile()
-    found, known = read_yaml(path), (*fields_of(config), "seed", "steps", "duration", *SETTINGS)
+    found, known = read_yaml(path), (*fields_of(config), "seed", *BUDGETS, *SETTINGS)
     for name, line in found.lines.items():
         if name not in known:
             raise ValueError(f"{path}, line {line}: {unknown(name, known)}")
     return found
 
 
-def length(options: argparse.Namespace, chosen: YamlFile) -> tuple[int | None, float | None]:
-    """Return the steps to train or, if a duration is set, the seconds; the command line overrides the file."""
-    steps, duration = options.steps, options.duration
-    if steps is None and duration is None:
-        steps, duration = chosen.values.get("steps"), chosen.values.get("duration")
-        if steps is not None and duration is not None:
-            raise ValueError("duration cannot be combined with steps")
-    if duration is not None:
-        return None, seconds_of(str(duration))
-    return check_integer("steps", options.default_steps if steps is None else steps, 1), None
+def length(options: argparse.Namespace, chosen: YamlFile) -> tuple[int | None, float | None, int | None]:
+    """Return the steps to train, the seconds or the episodes, and None for the others; options override the file."""
+    given = {name: value for name in BUDGETS if (value := getattr(options, name)) is not None}
+    given = given or {name: value for name in BUDGETS if (value := chosen.values.get(name)) is not None}
+    if len(given) > 1:
+        one, other, *_ = given
+        raise ValueError(f"{other} cannot be combined with {one}")
+    if "duration" in given:
+        return None, seconds_of(str(given["duration"])), None
+    if "episodes" in given:
+        return None, None, check_integer("episodes", given["episodes"], 1)
+    return check_integer("steps", given.get("steps", options.default_steps), 1), None, None
 
 
 def place(options: argparse.Namespace) -> Path:
@@ -102,7 +105,7 @@ def train(agent_class: type[Agent], options: argparse.Namespace) -> None:
     path, chosen = place(options), from_file(agent_class.Config, options.config)
     given = {name for name, value in vars(options).items() if value is not None}
     try:
-        steps, duration = length(options, chosen)
+        steps, duration, episodes = length(options, chosen)
         for name in set(SETTINGS) - given:
             setattr(options, name, chosen.values.get(name))
         if options.keep is not None:
@@ -126,10 +129,10 @@ def train(agent_class: type[Agent], options: argparse.Namespace) -> None:
         if folder is not None:
             keep_summary(folder, asdict(agent.config), about)
         if first:
-            print(f"training from step {agent.step} {until(agent.step, steps, duration)}")
+            print(f"training from step {agent.step} {until(agent.step, steps, duration, episodes)}")
             print(described(agent.config, threads), flush=True)
         save = partial(save_and_keep, agent, path, options.keep if first else None, recorder)
-        signals, figures = run(agent, path, steps, duration, recorder, save_every, save)
+        signals, figures = run(agent, path, steps, duration, episodes, recorder, save_every, save)
         if folder is not None:
             keep_summary(folder, asdict(agent.config), about | {"step": agent.step, **figures})
     finally:
@@ -168,7 +171,7 @@ def save_and_keep(agent: Agent, path: Path, keep: int | None, recorder: Recorder
 
 def chosen_fields(config: Any, chosen: YamlFile, options: argparse.Namespace) -> dict[str, Any]:
     """Merge the configuration file and the command line, which takes precedence, into the agent's arguments."""
-    if options.resume and chosen.values.keys() - {"steps", "duration", *SETTINGS}:
+    if options.resume and chosen.values.keys() - {*BUDGETS, *SETTINGS}:
         raise ValueError("--config cannot be combined with --resume: the checkpoint holds the configuration")
     names = (*fields_of(config), "seed")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
@@ -178,8 +181,10 @@ def chosen_fields(config: Any, chosen: YamlFile, options: argparse.Namespace) ->
     return fields
 
 
-def until(first: int, steps: int | None, duration: float | None) -> str:
+def until(first: int, steps: int | None, duration: float | None, episodes: int | None) -> str:
     """Describe when the training ends."""
+    if episodes:
+        return f"for {episodes} episodes"
     return f"to {first + steps}" if steps else f"for {round(duration or 0)} s"
 
 
@@ -199,21 +204,25 @@ def run(
     path: Path,
     steps: int | None,
     duration: float | None,
+    episodes: int | None,
     recorder: Recorder,
     save_every: float,
     save: Callable[[], None],
 ) -> tuple[list[signal.Signals], dict[str, float]]:
-    """Train for `steps`, or else for `duration` seconds; call `save` every `save_every` seconds and at the end.
+    """Train for `steps`, for `duration` seconds or until `episodes` have ended.
+
+    Calls `save` every `save_every` seconds and at the end.
 
     Returns:
         The signals that stopped the training, and ``rate`` (steps per second) and ``peak_memory`` (bytes).
     """
     first = agent.step
-    total = first + steps if steps else round(duration or 0)
+    goal: float = first + steps if steps else episodes or duration or 0
+    reached: float = 0
     kept = first  # step of the last checkpoint
     failed: OSError | None = None
     with stop_signals() as signals, progress_bar(disable=launched()[0] > 0) as progress:
-        task = progress.add_task("training", total=total, completed=first if steps else 0, rate="")
+        task = progress.add_task("training", total=round(goal), completed=first if steps else 0, rate="")
         start, now, saved, printed, over = perf_counter(), 0.0, 0.0, 0.0, False
         agent.deadline = start + duration if duration else math.inf
         while not agent.agree(bool(signals) or over or failed is not None):
@@ -223,13 +232,13 @@ def run(
             except WorkersEnded as error:
                 raise WorkersEnded(f"{error}; {path} holds step {kept}, continue with --resume") from error
             now = perf_counter() - start
-            over = agent.step >= total if steps else now >= (duration or 0)
+            reached = agent.step if steps else reached + figures["episodes"] if episodes else now
+            over = reached >= goal
             try:
                 recorder.add(agent.step, now, figures)
                 text = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
                 rate = f"{(agent.step - first) / now:,.0f} {agent.UNIT}/s"
-                done = min(agent.step if steps else int(now), total)
-                progress.update(task, completed=done, description=text, rate=rate)
+                progress.update(task, completed=min(int(reached), round(goal)), description=text, rate=rate)
                 if now - printed >= LINES_EVERY or over:
                     for line in agent.lines(figures, now - printed):
                         progress.console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -76,22 +76,49 @@ class TrainStep(Learner):
         self.differentiate = self.loss if by_hand else self.autograd
         self.clip = self.clip_with(config["max_grad_norm"])
         self.set_to_none = options.zero_grad == "none"
+        self.scaler = self.new_scaler()
+
+    def new_scaler(self):
+        """Return a scaler of the loss (Micikevicius et al. 2018), which changes nothing unless float16 is chosen."""
+        return torch.amp.GradScaler(place(self.compiler), enabled=self.options.precision == "float16")
 
     def __call__(self, *batch):
         """Update on one batch of :func:`make_loss`; return the loss before the update, f32[]."""
         with threads_of(self.options), cuda_flags(self.options):
             loss = self.differentiate(*batch)
+            self.scaler.unscale_(self.optimizer)
             self.clip()
-            self.optimizer.step()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
         return loss
 
     def autograd(self, *batch):
-        """Return the loss and leave its gradient in the parameters."""
+        """Return the loss and leave its gradient, times the loss scale, in the parameters."""
         with autocast(self.options, self.compiler):
             loss = self.loss(*batch)
         self.optimizer.zero_grad(set_to_none=self.set_to_none)
-        loss.backward()
+        self.scaler.scale(loss).backward()
         return loss.detach()
+
+    def reset(self):
+        """Restore the initial weights, moments and loss scale."""
+        super().reset()
+        self.scaler = self.new_scaler()
+
+    def state(self):
+        """Return the state of a :class:`Learner` and, for float16, the loss scale and its updates since it changed."""
+        scaling = self.scaler.state_dict()
+        kept = {"loss_scale": np.array([scaling["scale"], scaling["_growth_tracker"]])} if scaling else {}
+        return super().state() | kept
+
+    def load_state(self, state):
+        """Restore a state, from any backend and precision."""
+        super().load_state(state)
+        self.scaler = self.new_scaler()
+        if self.scaler.is_enabled() and "loss_scale" in state:
+            scale, updates = state["loss_scale"].tolist()
+            scaling = self.scaler.state_dict() | {"scale": scale, "_growth_tracker": int(updates)}
+            self.scaler.load_state_dict(scaling)
 
     def clip_with(self, norm):
         """Return a function that clips the online network's gradient, over all parameters, to `norm`."""

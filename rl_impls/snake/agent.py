@@ -29,7 +29,9 @@ class Config:
     """Configuration of a DQN agent; the seed is passed separately."""
 
     backend: Annotated[str, OneOf(backends.names_of("snake"))] = Field(
-        "torch", description="backend that computes; auto selects the best one available"
+        backends.AUTO,
+        description="backend that computes; auto is torch, or on a GPU torch-compile-cuda with form tf32 and a batch "
+        "size of 64, unless these are set",
     )
     form: Annotated[str, OneOf(FORMS)] = Field("full", description="named set of optimisations")
     num_envs: int = Field(1, ge=1, description="number of parallel environments")
@@ -47,10 +49,14 @@ class Config:
         description="environment steps between copies of the online weights to the target network; 0 uses the online "
         "network for the TD target",
     )
+    dim: int = Field(10, description="rows and columns of the board")
+    starting_blocks: int = Field(3, description="initial length of the snake in cells")
+    dist_to_border: int = Field(3, description="minimum number of cells between the initial head and the border")
     max_steps: int = Field(500, ge=1, description="environment steps after which an episode is truncated")
 
     def __post_init__(self):
         object.__setattr__(self, "backend", backends.resolve(self.backend))
+        self.geometry  # noqa: B018  (raises a ValueError for an impossible board)
         if self.num_envs % self.train_frequency and self.train_frequency % self.num_envs:
             raise ValueError(
                 f"num_envs={self.num_envs} should be a multiple or a divisor of train_frequency={self.train_frequency}"
@@ -70,7 +76,7 @@ class Config:
     @property
     def geometry(self):
         """Board and start of the snake."""
-        return Geometry(max_steps=self.max_steps)
+        return Geometry(self.starting_blocks, self.dim, self.dist_to_border, self.max_steps)
 
     @property
     def sizes(self):
@@ -101,10 +107,20 @@ class SnakeAgent(Agent):
 
     Config = Config
 
-    def __init__(self, backend="torch", form="full", *, seed, **config):
+    def __init__(self, backend=backends.AUTO, form=None, *, seed, **config):
         super().__init__(backend, form, seed=seed, **config)
         self.loop, self._state = None, None  # the latter is that of a checkpoint, until the loop is built from it
         self.running = np.zeros((2, self.config.num_envs))  # return and length so far of each running episode
+
+    @classmethod
+    def configure(cls, *, backend=backends.AUTO, form=None, **fields):
+        """Return the configuration; if ``auto`` finds a GPU, form tf32 and a batch size of 64 are the defaults."""
+        gpu = backend == backends.AUTO and backends.resolve(backend) == "torch-cuda"
+        if gpu:
+            backend, fields = "torch-compile-cuda", {"batch_size": 64} | fields
+        if form is None:
+            form = "tf32" if gpu else "full"
+        return Config(backend, form, **fields)
 
     def prepare(self):
         """Build the loop, from the checkpoint if one was loaded, or else from new weights and random play."""
@@ -147,16 +163,17 @@ class SnakeAgent(Agent):
         """Play one chunk of environment steps and make the updates that are due.
 
         Returns:
-            ``return`` and ``length``: means over the episodes that ended in this chunk, nan if none did; ``foods`` and
-            ``episodes``: counts in this chunk; ``loss``: mean over its updates.
+            ``return`` and ``length``: means over the episodes that ended in this chunk, nan if none did; ``episodes``
+            and ``foods``: counts in this chunk; ``loss``: mean over its updates; ``epsilon``: exploration rate at its
+            end.
         """
         self.prepare()
         _, rewards, ended, losses = self.loop(*draw_chunk(self.config, self.rng, self.step))
         self.step += self.chunk
         returns, lengths = finished(self.running, rewards, ended)
         return {
-            "return": mean(returns), "length": mean(lengths), "foods": int((rewards > 0).sum()),
-            "episodes": len(returns), "loss": float(losses.mean()),
+            "return": mean(returns), "length": mean(lengths), "episodes": len(returns),
+            "foods": int((rewards > 0).sum()), "loss": float(losses.mean()), "epsilon": float(epsilon(self.step)),
         }  # fmt: skip
 
     def evaluate(self, episodes, seed):

@@ -90,9 +90,9 @@ class SnakeEnv(gymnasium.Env):
     the same way.
 
     Args:
-        starting_blocks: initial length of the snake, in cells.
+        starting_blocks: initial length of the snake, in cells; also as ``startingBlocks``.
         dim: number of rows and of columns.
-        dist_to_border: minimum number of cells between the initial head and the border.
+        dist_to_border: minimum number of cells between the initial head and the border; also as ``distToBorder``.
         max_steps: environment steps after which an episode is truncated.
         render_mode: ``ansi``, ``rgb_array``, or None for no rendering.
 
@@ -103,10 +103,13 @@ class SnakeEnv(gymnasium.Env):
 
     metadata = {"render_modes": [*RENDER_MODES], "render_fps": 10}  # noqa: RUF012  (Gymnasium's own form)
 
-    def __init__(self, starting_blocks=3, dim=10, dist_to_border=3, max_steps=500, render_mode=None):
-        self.geometry = Geometry(
-            starting_blocks=starting_blocks, dim=dim, dist_to_border=dist_to_border, max_steps=max_steps
-        )
+    def __init__(
+        self, starting_blocks=3, dim=10, dist_to_border=3, max_steps=500, render_mode=None,
+        *, startingBlocks=None, distToBorder=None,
+    ):  # fmt: skip
+        blocks = starting_blocks if startingBlocks is None else startingBlocks
+        border = dist_to_border if distToBorder is None else distToBorder
+        self.geometry = Geometry(starting_blocks=blocks, dim=dim, dist_to_border=border, max_steps=max_steps)
         self.render_mode = check_render_mode(render_mode)
         self.observation_space = gymnasium.spaces.Box(-1, 1, (dim, dim), np.float32)
         self.action_space = gymnasium.spaces.Discrete(ACTIONS)

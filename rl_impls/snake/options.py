@@ -33,7 +33,7 @@ class Options:
         environment: one Python object per environment, or one set of arrays for all.
         collection: play in the learner's thread, or in a thread of its own with the weights of one chunk ago.
         loop: a Python loop over steps, or one compiled program for all steps (jax).
-        precision: precision of the forward and backward pass.
+        precision: precision of the forward and backward pass; float16 scales the loss (torch).
         quantised: quantise weights and activations of the acting network (onnx).
         processes: processes that share an update's batch and average their gradients (torch, gloo).
         tf32: round matrix products to TF32 (torch on CUDA).
@@ -56,7 +56,7 @@ class Options:
     environment: Literal["plain", "vectorised"] = "plain"
     collection: Literal["inline", "thread"] = "inline"
     loop: Literal["python", "scan"] = "python"
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
     quantised: Literal["none", "int8"] = "none"
     processes: Literal[1, 2] = 1
     tf32: bool = False
@@ -73,15 +73,16 @@ class Options:
             raise ValueError("loop='scan' needs collection='inline': it is one program")
 
 
-OF_CUDA = MappingProxyType(dict.fromkeys(("tf32", "cudnn_benchmark"), ("torch-cuda", "torch-compile-cuda")))
-ONLY = MappingProxyType({"quantised": ("onnx",), "processes": ("torch",), **OF_CUDA})
+CUDA = "torch-cuda", "torch-compile-cuda"
+OF_TORCH = MappingProxyType({"tf32": CUDA, "cudnn_benchmark": CUDA, "precision": ("torch", *CUDA)})
+ONLY = MappingProxyType({"quantised": ("onnx",), "processes": ("torch",), **OF_TORCH})
 
 
 def check_supported(option, options, compiler):
-    """Raise ValueError if `option` or a CUDA-only option is set on a backend that does not support it."""
-    for name in (option, *OF_CUDA):
+    """Raise ValueError if `option`, or one of ``OF_TORCH``, is set on a backend that does not support it."""
+    for name in (option, *OF_TORCH):
         value, default = getattr(options, name), getattr(Options(), name)
-        if value != default and compiler.backend not in ONLY[name]:
+        if value not in (default, "bfloat16") and compiler.backend not in ONLY[name]:
             only = " and ".join(ONLY[name])
             raise ValueError(f"{name}={value!r} is not available on {compiler.backend}, only on {only}")
 
@@ -117,6 +118,7 @@ FORMS = MappingProxyType(
         "compiled": replace(FULL, environment="vectorised", loop="scan"),
         "threaded": replace(FULL, environment="vectorised", collection="thread"),
         "bfloat16": replace(BY_AUTOGRAD, precision="bfloat16"),
+        "float16": replace(BY_AUTOGRAD, precision="float16"),
         "int8": replace(FULL, quantised="int8"),
         "ddp": replace(BY_AUTOGRAD, processes=2),
         "tf32": replace(FULL, tf32=True, cudnn_benchmark=True),

@@ -1,0 +1,91 @@
+"""The DQN step by step: act, remember, replay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rl_impls.snake._numpy import q_values
+from rl_impls.snake.dqn import DQNAgent
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+STATE = np.float32([1, 0])
+
+
+def test_benchmark_of_the_source_runs_with_its_import_changed(capsys):
+    # fmt: off
+    import time
+
+    from rl_impls.snake.dqn import DQNAgent, SnakeEnv
+
+    env = SnakeEnv(startingBlocks=3, dim=10, distToBorder=3)
+    obs, _ = env.reset()
+    agent = DQNAgent(obs.flatten().shape[0], env.action_space.n)
+
+    start = time.time()
+    for episode in range(20):  # noqa: B007
+        obs, _ = env.reset()
+        state = obs.flatten()
+        for step in range(50):
+            action = agent.act(state)
+            obs, reward, term, trunc, _ = env.step(action)
+            state = obs.flatten()
+            agent.remember(state, action, reward, state, term or trunc)
+            if step % 4 == 0 and len(agent.memory) > 32:
+                agent.replay(batch_size=32)
+            if term or trunc:
+                break
+
+    elapsed = time.time() - start
+    print(f'Throughput: {5000/elapsed:.1f} steps/sec')
+    # fmt: on
+    assert capsys.readouterr().out.startswith("Throughput: ")
+    assert len(agent.memory) == agent.step >= 80  # no episode is shorter than four steps
+    assert agent.epsilon == pytest.approx(1 - 0.95 * agent.step / 20_000)
+    untrained = DQNAgent(100, 4).params
+    assert all((agent.params[name] != untrained[name]).any() for name in untrained)
+
+
+def test_arguments_of_the_environment_have_the_names_of_the_source_too():
+    from rl_impls.snake.env import SnakeEnv
+
+    assert SnakeEnv(startingBlocks=2, dim=8, distToBorder=1).geometry == SnakeEnv(2, 8, 1).geometry
+    with pytest.raises(ValueError, match=r"^dist_to_border=5 should be at most 4, "):
+        SnakeEnv(distToBorder=5)
+
+
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_an_agent_learns_the_values_and_acts_by_them(backend):
+    """Action 2 is rewarded by 1 in the only state, and half of the next value counts: 2 = 1 + 2 / 2, and 1 = 2 / 2."""
+    agent = DQNAgent(2, 3, backend=backend, hidden=16, gamma=0.5, capacity=300, learning_rate=5e-3, target_frequency=50)
+    rng = np.random.default_rng(0)
+    for k in range(1_000):
+        action = int(rng.integers(3))
+        agent.remember(STATE, action, float(action == 2), STATE, False)
+        if len(agent.memory) >= 32:
+            loss = agent.replay(32 if k < 900 else 50)
+    assert loss < 1e-2
+    np.testing.assert_allclose(q_values(agent.params, STATE[None])[0], [1, 1, 2], atol=0.1)
+    for _ in range(20_000):
+        agent.remember(STATE, 0, 0, STATE, True)
+    assert agent.epsilon == 0.05
+    assert np.mean([agent.act(STATE) == 2 for _ in range(200)]) > 0.9
+
+
+def test_an_agent_is_determined_by_its_seed():
+    def trained(seed):
+        agent = DQNAgent(2, 3, seed=seed, hidden=8)
+        for _ in range(40):
+            agent.remember(STATE, agent.act(STATE), 1.0, STATE, True)
+        return agent.replay(), agent.params["w0"].tolist()
+
+    assert trained(1) == trained(1) != trained(2)
+
+
+def test_a_batch_larger_than_the_memory_is_refused():
+    agent = DQNAgent(2, 3, hidden=8)
+    agent.remember(STATE, 0, 1.0, STATE, True)
+    for size in (0, 2):
+        with pytest.raises(ValueError, match=rf"^batch_size={size} should be an integer from 1 to 1, the number of "):
+            agent.replay(size)
