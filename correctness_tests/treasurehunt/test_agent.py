@@ -57,7 +57,9 @@ def test_same_seed_learns_the_same_and_another_seed_does_not(form, backend):
     assert (other.run(5) != whole).any()
 
 
-OPTIONS = [{"learning_rate": 1e-3}, {"gamma": 0.5}, {"max_grad_norm": 0.01}, {"soft_update": 0.5}]
+OPTIONS = [
+    {"learning_rate": 1e-3}, {"gamma": 0.5}, {"max_grad_norm": 0.01}, {"loss_reduction": "mean"}, {"soft_update": 0.5},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: next(iter(option)))

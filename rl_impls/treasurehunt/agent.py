@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -36,6 +36,11 @@ class Config(Settings):
     gamma: float = Field(0.99, ge=0, le=1, description="discount per turn")
     learning_rate: float = Field(2.5e-4, ge=0, description="learning rate of Adam")
     max_grad_norm: float = Field(1.0, ge=0, description="maximum norm of each agent's gradient")
+    loss_reduction: Literal["sum", "mean"] = Field(
+        "sum",
+        description="reduction of the loss over online quantiles: sum (Dabney et al. 2018), or mean (sorrel), which"
+        f" divides gradients by {QUANTILES}, so max_grad_norm clips fewer",
+    )
     soft_update: float = Field(
         0.001, ge=0, description="fraction by which the target net moves to the online net after an update"
     )
@@ -117,7 +122,9 @@ class TreasurehuntAgents(Agent):
 
     def _loop_config(self, **initial):
         """Return the configuration of the ``turn`` and ``epoch`` ops; `initial` is what they start from."""
-        names = ("learning_rate", "gamma", "max_grad_norm", "soft_update", "capacity")
+        names = (
+            "learning_rate", "gamma", "max_grad_norm", "loss_reduction", "soft_update", "capacity", "batch_size",
+        )  # fmt: skip
         return {name: getattr(self.config, name) for name in names} | {"settings": asdict(self.settings)} | initial
 
     def prepare(self):
