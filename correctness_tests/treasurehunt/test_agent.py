@@ -10,6 +10,7 @@ import pytest
 from correctness_tests.draws import assert_as_often, assert_distributed, assert_each_for_itself
 from correctness_tests.quick import quick
 from correctness_tests.waiting import children
+from rl_impls.treasurehunt.__main__ import main
 from rl_impls.treasurehunt._numpy import init_params
 from rl_impls.treasurehunt.agent import TreasurehuntAgents
 from rl_impls.treasurehunt.memory import Memory
@@ -140,6 +141,23 @@ def test_batches_are_drawn_from_all_starts_in_memory_without_repeats(num_worlds)
     for agent in range(2):
         np.testing.assert_array_equal(np.unique(rows[:, agent]), np.sort(memory.starts()))
     assert (rows[:, 0] != rows[:, 1]).any(axis=-1).mean() > 0.99
+
+
+def test_epoch_is_described_by_figures_in_a_fixed_order():
+    agents, figures = make(num_worlds=4, epsilon=0.5, epsilon_step=0.2), []
+    for _ in range(4):
+        figures.append(agents.learn())
+        assert list(figures[-1]) == ["return", "length", "episodes", "loss", "epsilon"]
+    assert {(one["length"], one["episodes"]) for one in figures} == {(6, 4)}
+    assert [one["epsilon"] for one in figures] == pytest.approx([0.5, 0.3, 0.1, 0.0])
+    mean = make(num_worlds=4, epsilon=0.5, loss_reduction="mean").learn()
+    assert mean["loss"] == pytest.approx(figures[0]["loss"] / 12, rel=1e-5)
+
+
+def test_training_takes_a_thousand_epochs_by_default(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    assert "epochs to train, rounded up to whole chunks (default: 1000)" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("num_worlds", [1, 4])

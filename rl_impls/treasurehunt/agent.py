@@ -167,12 +167,16 @@ class TreasurehuntAgents(Agent):
         reset_draws = self._draw_cells(rng, num_worlds)
         return reset_draws, *self.draw_turns(rng, epsilon, num_worlds), rows, train_taus, noise
 
+    @property
+    def epsilon(self):
+        """Probability of a random action in the next epoch."""
+        return max(0.0, self.config.epsilon - self.config.epsilon_step * self.step)
+
     def _play_epoch(self):
         """Play an episode and learn; return each agent's return, averaged over worlds, and loss, f32[N] each."""
         self.prepare()
         self._count_episode()
-        epsilon = max(0.0, self.config.epsilon - self.config.epsilon_step * self.step)
-        _, rewards, losses = self.loop(*self.draw_epoch(epsilon))
+        _, rewards, losses = self.loop(*self.draw_epoch(self.epsilon))
         self.step += 1
         return rewards.sum(axis=0).mean(axis=1), losses
 
@@ -180,10 +184,15 @@ class TreasurehuntAgents(Agent):
         """Play an episode in every world and update every agent once.
 
         Returns:
-            ``return``, averaged over agents and worlds, and ``loss``, averaged over agents.
+            ``return``, averaged over agents and worlds; ``length`` of the episodes in turns, and ``episodes``, their
+            number; ``loss``, averaged over agents; and ``epsilon``, the probability of a random action.
         """
+        epsilon = self.epsilon
         returns, losses = self._play_epoch()
-        return {"return": float(returns.mean()), "loss": float(np.mean(losses))}
+        return {
+            "return": float(returns.mean()), "length": self.config.turns, "episodes": self.config.num_worlds,
+            "loss": float(np.mean(losses)), "epsilon": epsilon,
+        }  # fmt: skip
 
     def run(self, epochs):
         """Learn for `epochs` epochs; return each agent's return, averaged over worlds, f32[epochs, N]."""
