@@ -10,11 +10,13 @@ from .grid import Pattern, grid
 from .ops import build
 
 AGENTS, WORLDS = (1, 5, 16), (1, 16)
+BATCHES = (16, 64, 256)
 JAX = ("jax", "jax-cuda")
 WORLD = ("numpy", *JAX)
 LEARNING = ("torch", "torch-compile", "jax", "torch-cuda", "jax-cuda")
 REST = ("torch-compile", "torch-cuda", "jax-cuda")  # timed only in some forms
-ONE_AGENT = ("torch", "torch-cuda", *JAX)  # a plain run also times these with a single agent
+TORCH = ("torch", "torch-compile", "torch-cuda")
+FEWER = ("torch", "torch-cuda", *JAX)  # a plain run also times these with a single agent, or another batch size
 
 NETS = ("naive", "one_by_one", "full")
 NO_NETS: list[Pattern] = [  # the backend lacks the form, or one_by_one has a single agent
@@ -27,7 +29,7 @@ NO_REFERENCE: Pattern = dict(form=("naive", "one_by_one"), backend="numpy")
 LOOPS = ("naive", "one_by_one", "full", "bfloat16", "interleaved", "compiled")
 NO_LOOPS: list[Pattern] = [
     dict(form=("naive", "one_by_one", "bfloat16", "interleaved"), backend=REST),
-    dict(form="compiled", backend=("torch", "torch-compile", "torch-cuda")),
+    dict(form="compiled", backend=TORCH),
 ]
 SHOWN_LOOPS: list[Pattern] = [
     dict(num_agents=5, num_worlds=1, form=("naive", "one_by_one", "interleaved")),
@@ -65,7 +67,13 @@ def test_sample(bench, seed, form, backend, num_agents):
     bench(op.call, *op.args, **op.keywords)
 
 
-@grid(form=("full",), backend=("numpy", *LEARNING), batch_size=(64,), bench=[{}])
+@grid(form=("naive", "full"), backend=WORLD, batch_size=BATCHES, exclude=[dict(form="naive", backend=JAX)])
+def test_sample_batches(bench, seed, form, backend, batch_size):
+    op = build(treasurehunt.sample(seed, 5, batch_size), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(form=("full",), backend=("numpy", *LEARNING), batch_size=BATCHES, bench=[dict(batch_size=64)])
 def test_quantile_huber(bench, seed, form, backend, batch_size):
     op = build(treasurehunt.quantile_huber(seed, batch_size), form, backend)
     bench(op.call, *op.args, **op.keywords)
@@ -81,9 +89,10 @@ def test_forward(bench, seed, form, backend, num_agents, batch_size):
 
 
 @grid(
-    form=NETS, backend=("numpy", *LEARNING), num_agents=AGENTS, num_worlds=WORLDS, exclude=[*NO_NETS, NO_REFERENCE],
+    form=NETS, backend=("numpy", *LEARNING), num_agents=AGENTS, num_worlds=(*WORLDS, 64, 256),
+    exclude=[*NO_NETS, NO_REFERENCE, dict(num_agents=(1, 16), num_worlds=(64, 256))],
     gate=[dict(form="full", backend=("torch", "jax"), num_agents=5, num_worlds=1)],
-    bench=[dict(num_agents=5)],
+    bench=[dict(num_agents=5, num_worlds=WORLDS)],
 )  # fmt: skip
 def test_act(bench, seed, form, backend, num_agents, num_worlds):
     op = build(treasurehunt.act(seed, num_agents, num_worlds), form, backend)
@@ -94,10 +103,19 @@ def test_act(bench, seed, form, backend, num_agents, num_worlds):
     form=(*NETS, "bfloat16"), backend=LEARNING, num_agents=AGENTS,
     exclude=[*NO_NETS, dict(form="bfloat16", backend=REST)],
     gate=[dict(form="full", backend=("torch", "jax"), num_agents=5)],
-    bench=[dict(num_agents=5), dict(form="full", num_agents=1, backend=ONE_AGENT)],
+    bench=[dict(num_agents=5), dict(form="full", num_agents=1, backend=FEWER)],
 )  # fmt: skip
 def test_train_step(bench, seed, form, backend, num_agents):
     op = build(treasurehunt.train_step(seed, num_agents), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=("one_by_one", "full"), backend=LEARNING, batch_size=BATCHES, exclude=[dict(form="one_by_one", backend=REST)],
+    bench=[dict(form="full", backend=FEWER, batch_size=(16, 256))],  # test_train_step covers 64
+)  # fmt: skip
+def test_train_step_batches(bench, seed, form, backend, batch_size):
+    op = build(treasurehunt.train_step(seed, 5, batch_size), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
@@ -137,14 +155,14 @@ def test_turn(bench, seed, form, backend, num_agents, num_worlds):
 
 @pytest.mark.rlgauge(cores="all")
 @grid(
-    form=(*LOOPS, "processes"), backend=LEARNING, num_agents=AGENTS, num_worlds=WORLDS,
-    exclude=[*NO_LOOPS, dict(form="processes", backend=REST)],
+    form=(*LOOPS, "keyed", "processes"), backend=LEARNING, num_agents=AGENTS, num_worlds=WORLDS,
+    exclude=[*NO_LOOPS, dict(form="keyed", backend=TORCH), dict(form="processes", backend=REST)],
     # not torch: its epoch consists of turns and an update, which are gated themselves
     gate=[dict(form="compiled", backend="jax", num_agents=5, num_worlds=1)],
     bench=[dict(num_agents=5, num_worlds=1)],  # test_turn covers several worlds
 )  # fmt: skip
 def test_epoch(bench, seed, form, backend, num_agents, num_worlds):
-    op = build(treasurehunt.epoch(seed, num_agents, num_worlds), form, backend)
+    op = build(treasurehunt.epoch(seed, num_agents, num_worlds, keyed=form == "keyed"), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 

@@ -10,6 +10,7 @@ import pytest
 from correctness_tests.draws import assert_as_often, assert_distributed, assert_each_for_itself
 from correctness_tests.quick import quick
 from correctness_tests.waiting import children
+from rl_impls.treasurehunt.__main__ import main
 from rl_impls.treasurehunt._numpy import init_params
 from rl_impls.treasurehunt.agent import TreasurehuntAgents
 from rl_impls.treasurehunt.memory import Memory
@@ -21,7 +22,7 @@ SMALL = {
     "learning_rate": 1e-2,
 }  # fmt: skip
 FRAME, ROWS = 6 * 5 * 5, 7  # size of a frame, and rows of an episode in the memory
-KINDS = [("full", "torch"), ("full", "jax"), ("compiled", "jax")]
+KINDS = [("full", "torch"), ("full", "jax"), ("compiled", "jax"), ("keyed", "jax")]
 DRAWN = "reset_draws", "draws", "taus", "explore", "random_actions", "rows", "train_taus", "noise"
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -32,7 +33,7 @@ class Recorded(TreasurehuntAgents):
 
     def draw_epoch(self, epsilon):
         draws = super().draw_epoch(epsilon)
-        self.drawn = dict(zip(DRAWN, draws, strict=True))
+        self.drawn = dict(zip(DRAWN, draws))
         return draws
 
 
@@ -41,12 +42,12 @@ def make(seed=3, **config):
 
 
 def memory_of(agents):
-    memory = Memory(2, agents.config.num_worlds, 64, FRAME)
+    memory = Memory(agents.config.num_agents, agents.config.num_worlds, 64, FRAME)
     memory.restore(entries(agents.state(), "memory."))
     return memory
 
 
-@pytest.mark.parametrize(("form", "backend"), quick(KINDS[:1], KINDS))
+@pytest.mark.parametrize(("form", "backend"), quick([KINDS[0], KINDS[-1]], KINDS))
 def test_same_seed_learns_the_same_and_another_seed_does_not(form, backend):
     one, two, other = (make(seed, form=form, backend=backend, num_worlds=4) for seed in (3, 3, 4))
     whole, halves = one.run(5), np.concatenate([two.run(2), two.run(3)])
@@ -57,7 +58,9 @@ def test_same_seed_learns_the_same_and_another_seed_does_not(form, backend):
     assert (other.run(5) != whole).any()
 
 
-OPTIONS = [{"learning_rate": 1e-3}, {"gamma": 0.5}, {"max_grad_norm": 0.01}, {"soft_update": 0.5}]
+OPTIONS = [
+    {"learning_rate": 1e-3}, {"gamma": 0.5}, {"max_grad_norm": 0.01}, {"loss_reduction": "mean"}, {"soft_update": 0.5},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: next(iter(option)))
@@ -107,9 +110,24 @@ def test_random_play_stores_each_action_with_the_reward_of_the_cell_it_led_to():
     assert_as_often(actions, 4)
 
 
-def test_every_draw_is_fresh_for_each_agent_world_turn_and_epoch():
+def by_numpy(agents):
+    return agents.draw_epoch(0.3)
+
+
+def by_key(agents):
+    """Draw what the form ``keyed`` does inside its program."""
+    from rl_impls.treasurehunt.jax_draws import draw_epoch, draw_rows
+
+    key, memory = agents.rng.integers(2**32, size=2, dtype=np.uint32), memory_of(agents)
+    *turns, rows_key, taus, noise = draw_epoch(key, 0.3, agents.settings, 2, 8, agents.noise_size)
+    rows = draw_rows(rows_key, memory.fields, memory.pushed, 8)
+    return tuple(map(np.asarray, (*turns, rows, taus, noise)))
+
+
+@pytest.mark.parametrize("draw", [by_numpy, by_key])
+def test_every_draw_is_fresh_for_each_agent_world_turn_and_epoch(draw):
     agents = make(num_agents=3, num_worlds=2)
-    drawn = dict(zip(DRAWN, map(np.array, zip(*(agents.draw_epoch(0.3) for _ in range(30))))))
+    drawn = dict(zip(DRAWN, map(np.array, zip(*(draw(agents) for _ in range(30))))))
     shapes = {name: array.shape[1:] for name, array in drawn.items()}
     assert shapes == {
         "reset_draws": (2, 36), "draws": (6, 2, 36), "taus": (6, 3, 2, 12), "explore": (6, 3, 2),
@@ -138,6 +156,23 @@ def test_batches_are_drawn_from_all_starts_in_memory_without_repeats(num_worlds)
     for agent in range(2):
         np.testing.assert_array_equal(np.unique(rows[:, agent]), np.sort(memory.starts()))
     assert (rows[:, 0] != rows[:, 1]).any(axis=-1).mean() > 0.99
+
+
+def test_epoch_is_described_by_figures_in_a_fixed_order():
+    agents, figures = make(num_worlds=4, epsilon=0.5, epsilon_step=0.2), []
+    for _ in range(4):
+        figures.append(agents.learn())
+        assert list(figures[-1]) == ["return", "length", "episodes", "loss", "epsilon"]
+    assert {(one["length"], one["episodes"]) for one in figures} == {(6, 4)}
+    assert [one["epsilon"] for one in figures] == pytest.approx([0.5, 0.3, 0.1, 0.0])
+    mean = make(num_worlds=4, epsilon=0.5, loss_reduction="mean").learn()
+    assert mean["loss"] == pytest.approx(figures[0]["loss"] / 12, rel=1e-5)
+
+
+def test_training_takes_a_thousand_epochs_by_default(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    assert "epochs to train, rounded up to whole chunks (default: 1000)" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("num_worlds", [1, 4])

@@ -32,6 +32,7 @@ def test_quantile_huber_loss_equals_a_double_loop(batch_size, num_online, num_ta
     taus = rng.random((batch_size, num_online))
     loss = _numpy.quantile_huber_loss(online, targets, taus)
     assert loss == pytest.approx(literal_huber_loss(online, targets, taus), rel=1e-12)
+    assert _numpy.quantile_huber_loss(online, targets, taus, "mean") == pytest.approx(loss / num_online, rel=1e-12)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "torch", "jax"])

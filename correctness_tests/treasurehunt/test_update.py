@@ -13,6 +13,7 @@ from correctness_tests.snake.problem import assert_state_equal, assert_trained_a
 from correctness_tests.treasurehunt.problem import (
     AGENTS,
     LEARNERS,
+    QUANTILES,
     acting,
     build,
     called,
@@ -23,6 +24,7 @@ from correctness_tests.treasurehunt.problem import (
     torch_gradient,
     trained,
     trained_from,
+    trainer,
 )
 from rl_impls.treasurehunt import _numpy
 from rl_impls.treasurehunt.options import FORMS, Options
@@ -79,6 +81,19 @@ def test_updates_match_those_in_float64(backend, form):
         for name, value in net_of(state, part).items():
             error = np.abs(value - exact[name]).reshape(AGENTS, -1).max(1)
             assert (error < 1e-4 * norms(exact)).all(), f"{part}.{name}"
+
+
+@pytest.mark.parametrize(("backend", "form"), [("torch", "naive"), ("torch", "full"), ("jax", "full")])
+def test_mean_over_quantiles_divides_the_gradient_before_it_is_clipped(backend, form):
+    config, [batch] = problem(9)
+    losses, gradient = torch_gradient(config["params"], config["target"], batch)
+    norm = float(np.median(norms(gradient))) / QUANTILES  # clips one agent of three
+    step, update = trainer(backend, config | {"loss_reduction": "mean", "max_grad_norm": norm}, batch, form)
+    np.testing.assert_allclose(update(batch), losses / QUANTILES, rtol=2e-5)
+    scale = np.minimum(norm, norms(gradient) / QUANTILES) / norms(gradient)
+    for name, value in net_of(step.state(), "first").items():
+        exact = gradient[name] * scale.reshape(-1, *[1] * (value.ndim - 1))
+        np.testing.assert_allclose(value, 0.1 * exact, rtol=0, atol=1e-5 * norm, err_msg=name)
 
 
 def assert_greedy(actions, params, act_args, margin):

@@ -7,7 +7,7 @@ from functools import partial
 from ..common import command
 from .agent import TreasurehuntAgents
 
-main = partial(command.main, TreasurehuntAgents, steps=600)
+main = partial(command.main, TreasurehuntAgents, steps=1000)
 
 if __name__ == "__main__":
     main()

@@ -70,11 +70,12 @@ def take_action(z, actions):
     return jnp.sum(z * jax.nn.one_hot(actions, z.shape[-1], dtype=z.dtype)[:, None], axis=-1)
 
 
-def quantile_huber_loss(online, targets, taus):
+def quantile_huber_loss(online, targets, taus, reduction="sum"):
     """Return one agent's loss, f[B, Q], f[B, Q'], f[B, Q] -> f; see :func:`._numpy.quantile_huber_loss`."""
     delta = targets[:, None, :] - online[:, :, None]
     weight = jnp.abs(taus[:, :, None] - (delta < 0))
-    return (weight * optax.huber_loss(delta)).mean(axis=2).sum(axis=1).mean()
+    losses = (weight * optax.huber_loss(delta)).mean(axis=2)
+    return getattr(losses, reduction)(axis=1).mean()
 
 
 def choose_actions(net, params, states, taus, explore, random_actions):
@@ -86,7 +87,7 @@ def choose_actions(net, params, states, taus, explore, random_actions):
     return jnp.where(explore, random_actions, greedy.astype(jnp.int32))
 
 
-def make_loss(options):
+def make_loss(options, reduction="sum"):
     """Return ``loss(params, target_params, *batch) -> f32`` of one agent; equations in :func:`._numpy.loss`.
 
     The batch is states f32[B, S], actions i32[B], returns f32[B], next_states f32[B, S], discounts f32[B], taus
@@ -99,7 +100,7 @@ def make_loss(options):
         next_z = take_action(net(target_params, next_states, taus[2], noise[1]), greedy)
         targets = jax.lax.stop_gradient(returns[:, None] + discounts[:, None] * next_z)
         online = take_action(net(params, states, taus[0], noise[0]), actions)
-        return quantile_huber_loss(online, targets, taus[0])
+        return quantile_huber_loss(online, targets, taus[0], reduction)
 
     return loss
 
@@ -111,7 +112,7 @@ def make_update(config, options):
     towards it: ``target += soft_update (online - target)``. The shapes of ``config["params"]`` tell one agent from N.
     """
     clip, adam = optax.clip_by_global_norm(config["max_grad_norm"]), optax.adam(config["learning_rate"])
-    loss = make_loss(options)
+    loss = make_loss(options, config.get("loss_reduction", "sum"))
 
     def gradient_of(params, target_params, *batch):
         value, gradient = jax.value_and_grad(loss)(params, target_params, *batch)

@@ -130,7 +130,7 @@ def huber(delta):
     return np.where(size <= KAPPA, delta**2 / 2, KAPPA * (size - KAPPA / 2))
 
 
-def quantile_huber_loss(online, targets, taus):
+def quantile_huber_loss(online, targets, taus, reduction="sum"):
     """Return ``mean_B sum_i mean_j |tau_i - 1{delta_ij < 0}| Huber(delta_ij)``, ``delta_ij = targets_j - online_i``.
 
     Quantile Huber loss with kappa = 1, summed over online quantiles and averaged over target quantiles (Dabney et al.
@@ -140,13 +140,16 @@ def quantile_huber_loss(online, targets, taus):
         online: quantiles of the actions taken, f[..., B, Q].
         targets: TD targets, f[..., B, Q'].
         taus: quantile fractions at which ``online`` was computed, f[..., B, Q].
+        reduction: ``sum`` over online quantiles, or their ``mean`` as in sorrel, which divides loss and gradient by Q,
+            so that ``max_grad_norm`` clips only gradients that are Q times as large.
 
     Returns:
         f[...].
     """
     delta = targets[..., None, :] - online[..., :, None]
     weight = np.abs(taus[..., :, None] - (delta < 0))
-    return (weight * huber(delta)).mean(axis=-1).sum(axis=-1).mean(axis=-1)
+    losses = (weight * huber(delta)).mean(axis=-1)
+    return getattr(losses, reduction)(axis=-1).mean(axis=-1)
 
 
 def targets_of(params, target_params, returns, next_states, discounts, taus, noise):

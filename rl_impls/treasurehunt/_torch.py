@@ -64,15 +64,16 @@ def take_action(z, actions):
     return z.gather(-1, index)[..., 0]
 
 
-def quantile_huber_loss(online, targets, taus):
+def quantile_huber_loss(online, targets, taus, reduction="sum"):
     """Quantile Huber loss (Dabney et al. 2018, Eq. 3 and Algorithm 1); see :func:`._numpy.quantile_huber_loss`."""
     delta = targets[..., None, :] - online[..., :, None]
     weight = (taus[..., :, None] - (delta.detach() < 0).to(delta.dtype)).abs()
     huber = nn.functional.smooth_l1_loss(delta, torch.zeros_like(delta), reduction="none")
-    return (weight * huber).mean(dim=-1).sum(dim=-1).mean(dim=-1)
+    losses = (weight * huber).mean(dim=-1)
+    return getattr(losses, reduction)(dim=-1).mean(dim=-1)
 
 
-def make_loss(net, target_net):
+def make_loss(net, target_net, reduction="sum"):
     """Return ``loss(*batch)`` of one agent, f32[], or of N, f32[N]; equations in :func:`._numpy.loss`.
 
     Both nets are an :class:`Iqn`. The batch of one agent is states f32[B, S], actions i32[B], returns f32[B],
@@ -87,7 +88,7 @@ def make_loss(net, target_net):
             next_z = take_action(target_net(next_states, target_taus, target_noise), greedy)
             targets = returns[..., None] + discounts[..., None] * next_z
         online = take_action(net(states, online_taus, online_noise), actions)
-        return quantile_huber_loss(online, targets, online_taus)
+        return quantile_huber_loss(online, targets, online_taus, reduction)
 
     return loss
 
@@ -178,7 +179,8 @@ class TrainStep(Learner):
     def __init__(self, config, example, options, compiler):
         super().__init__(config, options.optimizer, functools.partial(make_net, compiler=compiler))
         self.options, self.compiler, self.tau = options, compiler, config["soft_update"]
-        self.loss = compiler.compile(make_loss(self.net, self.target_net), example)
+        loss = make_loss(self.net, self.target_net, config.get("loss_reduction", "sum"))
+        self.loss = compiler.compile(loss, example)
         fused, norm = options.optimizer == "fused", config["max_grad_norm"]
         self.clip = (
             functools.partial(clip_each, self.parameters, norm)
@@ -259,6 +261,7 @@ def train_step(config, example, *, options, compiler):
     taus f32[N, 3, B, Q], noise f32[N, 2, M].
 
     `config` has ``params`` and ``target``, the weights of the online and target nets; ``learning_rate`` of Adam;
-    ``max_grad_norm`` of each agent; and ``soft_update``, the fraction by which the target net moves to the online net.
+    ``max_grad_norm`` of each agent; ``soft_update``, the fraction by which the target net moves to the online net; and
+    optionally ``loss_reduction``, see :func:`._numpy.quantile_huber_loss`.
     """
     return for_agents(lambda *of: TrainStep(*of, options, compiler), config, example, options, torch.stack, Learners)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -36,6 +36,11 @@ class Config(Settings):
     gamma: float = Field(0.99, ge=0, le=1, description="discount per turn")
     learning_rate: float = Field(2.5e-4, ge=0, description="learning rate of Adam")
     max_grad_norm: float = Field(1.0, ge=0, description="maximum norm of each agent's gradient")
+    loss_reduction: Literal["sum", "mean"] = Field(
+        "sum",
+        description="reduction of the loss over online quantiles: sum (Dabney et al. 2018), or mean (sorrel), which"
+        f" divides gradients by {QUANTILES}, so max_grad_norm clips fewer",
+    )
     soft_update: float = Field(
         0.001, ge=0, description="fraction by which the target net moves to the online net after an update"
     )
@@ -117,7 +122,9 @@ class TreasurehuntAgents(Agent):
 
     def _loop_config(self, **initial):
         """Return the configuration of the ``turn`` and ``epoch`` ops; `initial` is what they start from."""
-        names = ("learning_rate", "gamma", "max_grad_norm", "soft_update", "capacity")
+        names = (
+            "learning_rate", "gamma", "max_grad_norm", "loss_reduction", "soft_update", "capacity", "batch_size",
+        )  # fmt: skip
         return {name: getattr(self.config, name) for name in names} | {"settings": asdict(self.settings)} | initial
 
     def prepare(self):
@@ -151,7 +158,9 @@ class TreasurehuntAgents(Agent):
         )
 
     def draw_epoch(self, epsilon):
-        """Sample the random arguments of the ``epoch`` op."""
+        """Sample the random arguments of the ``epoch`` op; those of the form ``keyed`` are a key and `epsilon`."""
+        if self.options.draws == "key":
+            return self.rng.integers(2**32, size=2, dtype=np.uint32), np.float32(epsilon)
         num_agents, num_worlds, batch_size = self.settings.num_agents, self.config.num_worlds, self.config.batch_size
         rng, starts = self.rng, self.mirror.starts()
         rows = np.array([rng.choice(starts, batch_size, replace=False) for _ in range(num_agents)])
@@ -160,12 +169,16 @@ class TreasurehuntAgents(Agent):
         reset_draws = self._draw_cells(rng, num_worlds)
         return reset_draws, *self.draw_turns(rng, epsilon, num_worlds), rows, train_taus, noise
 
+    @property
+    def epsilon(self):
+        """Probability of a random action in the next epoch."""
+        return max(0.0, self.config.epsilon - self.config.epsilon_step * self.step)
+
     def _play_epoch(self):
         """Play an episode and learn; return each agent's return, averaged over worlds, and loss, f32[N] each."""
         self.prepare()
         self._count_episode()
-        epsilon = max(0.0, self.config.epsilon - self.config.epsilon_step * self.step)
-        _, rewards, losses = self.loop(*self.draw_epoch(epsilon))
+        _, rewards, losses = self.loop(*self.draw_epoch(self.epsilon))
         self.step += 1
         return rewards.sum(axis=0).mean(axis=1), losses
 
@@ -173,10 +186,15 @@ class TreasurehuntAgents(Agent):
         """Play an episode in every world and update every agent once.
 
         Returns:
-            ``return``, averaged over agents and worlds, and ``loss``, averaged over agents.
+            ``return``, averaged over agents and worlds; ``length`` of the episodes in turns, and ``episodes``, their
+            number; ``loss``, averaged over agents; and ``epsilon``, the probability of a random action.
         """
+        epsilon = self.epsilon
         returns, losses = self._play_epoch()
-        return {"return": float(returns.mean()), "loss": float(np.mean(losses))}
+        return {
+            "return": float(returns.mean()), "length": self.config.turns, "episodes": self.config.num_worlds,
+            "loss": float(np.mean(losses)), "epsilon": epsilon,
+        }  # fmt: skip
 
     def run(self, epochs):
         """Learn for `epochs` epochs; return each agent's return, averaged over worlds, f32[epochs, N]."""

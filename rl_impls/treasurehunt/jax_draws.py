@@ -1,0 +1,53 @@
+"""Draw an epoch's random numbers inside the JAX program, so that the host neither draws nor copies them.
+
+Axes are those of :mod:`.scan_loop`.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from ._numpy import QUANTILES
+from .memory import can_start
+from .vector_env import ACTIONS, DRAWS
+
+
+def draw_epoch(key, epsilon, settings, num_worlds, batch_size, noise_size):
+    """Return the arguments of :meth:`.loop.Epoch.__call__`, with a key for :func:`draw_rows` in place of ``rows``.
+
+    Args:
+        key: u32[2], the data of a ``threefry2x32`` key.
+        epsilon: probability of a random action, f32[].
+        settings: :class:`.vector_env.Settings`.
+        num_worlds: number of worlds, K.
+        batch_size: transitions per update, B.
+        noise_size: noise numbers per net, M.
+    """
+    keys = jax.random.split(jax.random.wrap_key_data(key, impl="threefry2x32"), 8)
+    turns, num_agents = settings.turns, settings.num_agents
+    acting = turns, num_agents, num_worlds
+    return (
+        jax.random.randint(keys[0], (num_worlds, settings.cells), 0, DRAWS),
+        jax.random.randint(keys[1], (turns, num_worlds, settings.cells), 0, DRAWS),
+        jax.random.uniform(keys[2], (*acting, QUANTILES)),
+        jax.random.bernoulli(keys[3], epsilon, acting),
+        jax.random.randint(keys[4], acting, 0, ACTIONS),
+        keys[5],
+        jax.random.uniform(keys[6], (num_agents, 3, batch_size, QUANTILES)),
+        jax.random.normal(keys[7], (num_agents, 2, noise_size)),
+    )
+
+
+def draw_rows(key, fields, pushed, batch_size):
+    """Return distinct memory rows where transitions start, all equally likely and separate for each agent, i32[N, B].
+
+    `fields` and `pushed` are those of a :class:`.memory.Memory` with at least B such rows.
+    """
+    num_agents, capacity = fields.actions.shape
+    starts = jnp.tile(can_start(fields, pushed, jnp), capacity // len(fields.time))
+
+    def draw(key):
+        return jax.random.choice(key, capacity, (batch_size,), replace=False, p=starts / starts.sum())
+
+    return jax.vmap(draw)(jax.random.split(key, num_agents))
