@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rl_impls.snake import problem as snake
+from rl_impls.snake.env import Geometry
 
 from .counters import of_torch
 from .grid import grid
@@ -199,6 +202,14 @@ def test_collect_and_learn_with(bench, seed, form, backend, num_envs, train_freq
     op = build(
         snake.collect_and_learn(seed, num_envs, train_frequency, batch_size, form), form, backend, **OPTIONS[options]
     )
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(form=("full",), backend=("torch",), max_steps=(300,))
+def test_collect_and_learn_short(bench, seed, form, backend, max_steps):
+    problem = snake.collect_and_learn(seed, 1, 4, 32, form)
+    config = {**problem.config, "geometry": Geometry(max_steps=max_steps)}
+    op = build(replace(problem, config=config), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 

@@ -1,8 +1,8 @@
 """A file of comparisons, ``rlgauge compare --file FILE.toml``, measured in random order.
 
 Some comparisons share pairs of processes: those that run on one core with the same plan, those on all cores that name
-the same ``group``, and those of the same two tests by different measures. The results so far are written after each
-group, so that an interrupted run can be resumed.
+the same ``group``, where tests marked ``cores="all"`` are kept apart from others, and those of the same two tests by
+different measures. The results so far are written after each group, so that an interrupted run can be resumed.
 """
 
 from __future__ import annotations
@@ -160,10 +160,10 @@ def groups(comparisons: Mapping[str, tuple[Comparison, Plan, Sequence[Case]]]) -
         if plan.measure in MEMORY:
             all_groups.append([name])
             continue
-        alone = plan.place(tests).one is None and (not comparison.group or any(case.all_cores for case in tests))
+        alone = plan.place(tests).one is None and not comparison.group
         ids = tuple(case.id for case in tests)
         alike = replace(plan, measure="", items=False, outputs="close", tolerance=None)
-        key = alike, comparison.group, ids if alone else ()
+        key = alike, comparison.group, any(case.all_cores for case in tests), ids if alone else ()
         group = last.setdefault(key, [])
         if not group or len({comparisons[other][2] for other in group} | {tests}) > GROUP_SIZE:
             group = last[key] = []

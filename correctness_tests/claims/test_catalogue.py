@@ -5,26 +5,27 @@ from __future__ import annotations
 import pytest
 
 from perf_tests.claims.catalogue import ClaimsError, by_name, checked, claims_of, workloads
+from perf_tests.recorded import problem_of
 
 TOY = {
     "id": "toy", "words": "it is faster", "source": "s.md, 1", "promised": "2 x",
     "contexts": {"alone": ["test_act[naive-torch-1]", "test_act[full-torch-1]"]},
 }  # fmt: skip
-
-
+SHIPPED = "naive-torch-original", "optimised-torch-optimised"
+SETTINGS = "collectors", "batch_size", "capacity", "publish_every", "norm"
 NAMES = {
     "pirl": "neuron-b1 neuron-b32 neuron-b128 neuron-b512 neuron-b1024 neuron-b2048 batching grad-dominates latency-b1 "
     "throughput-b32 throughput-peak throughput-table latency-forward precision-neuron precision-jax",
     "snake": "overall overall-equal-work batched-tensors memory-time memory-bytes inference-mode train-every-4 "
-    "threads batch-gpu gpu amp vectorised async bf16-cpu int8 ddp batch-128-256 every-8-16 tensors-on-device compile "
-    "tf32-cudnn",
-    "mario": "lock-wait-local lock-wait-ring collection-local collection-ring amp-forward amp-backward compile sync "
-    "accumulate uint8 prealloc threads batchnorm gpu-utilisation batches epoch overall lockfree-most amp-memory "
-    "batchnorm-convergence threads-variance",
-    "procgen": "ppo-fps impala-fps parallel-ppo parallel-impala impala-vs-ppo memory threads a3c-a2c",
+    "threads batch-gpu gpu amp vectorised async bf16-cpu int8 ddp batch-128-256 every-8-16 max-steps tensors-on-device "
+    "compile tf32-cudnn",
+    "mario": "lock-wait-local lock-wait-ring lock-contention collection-local collection-ring amp-forward amp-backward "
+    "compile sync accumulate uint8 prealloc threads batchnorm gpu-utilisation batches epoch overall lockfree-most "
+    "amp-memory batchnorm-convergence threads-variance",
+    "procgen": "ppo-fps impala-fps parallel-ppo parallel-impala memory threads a3c-a2c",
     "treasure": "forward train infer eager-10x first-call steady-call grad vmap-act vmap-train batch-agents buffer "
-    "loss stack observe rng phase1 phase2 phase3 all multiprocess conservative-train conservative-infer "
-    "optimistic-train optimistic-infer vmap-observe",
+    "loss stack observe rng phase1 phase2 phase3 all multiprocess multiprocess-many conservative-train "
+    "conservative-infer optimistic-train optimistic-infer vmap-observe",
 }
 
 
@@ -51,11 +52,33 @@ def test_precision_differs_only_where_the_claim_is_about_it(workload):
                 assert any(word in claim.id for word in about), claim.id
 
 
+def test_published_figures_of_a_gpu_are_judged_on_a_gpu_alone():
+    names = "mario-amp-forward mario-amp-backward mario-amp-memory mario-compile mario-gpu-utilisation snake-batch-gpu"
+    claims = {claim.id: claim for workload in ("mario", "snake") for claim in claims_of(workload)}
+    for name in (*names.split(), "snake-amp", "snake-batch-128-256"):
+        for pair in claims[name].contexts.values():
+            assert all("cuda" in test for test in pair), name
+
+
+def test_publications_are_counted_and_a_fifth_is_exact():
+    (sync,) = [claim for claim in claims_of("mario") if claim.id == "mario-sync"]
+    items = [problem_of(by_name("mario")[test], 0).items for test in sync.contexts["alone"]]
+    assert (1 / items[0]) / (1 / items[1]) == sync.least == 5.0  # one publication of each side
+
+
+def test_shipped_pipelines_are_the_sources_configurations():
+    problems = [problem_of(by_name("mario")[f"test_pipeline_shipped[{name}]"], 0) for name in SHIPPED]
+    found = [tuple(problem.config[name] for name in SETTINGS) for problem in problems]
+    assert found == [(2, 256, 10_000, 3, "none"), (4, 512, 50_000, 5, "batch")]
+    assert [(problem.items, len(problem.args[0])) for problem in problems] == [(256, 1), (512, 1)]
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
         ({"contexts": {"alone": ["test_act[naive-torch-1]", "test_act[ful-torch-1]"]}}, "unknown test 'test_act[ful-"),
-        ({"same": "returns", "evidence": "snake"}, "unknown trial 'snake'; did you mean 'snake-"),
+        ({"same": "returns", "evidence": {"alone": "snake"}}, "unknown trial 'snake'; did you mean 'snake-"),
+        ({"same": "returns"}, "Value error, evidence: name a trial for each context if same is 'returns', and none "),
         ({"contexts": {}}, "Value error, add contexts or figures"),
         ({"lest": 2.0}, "lest: Extra inputs are not permitted"),
     ],

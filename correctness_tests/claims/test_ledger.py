@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from perf_tests.claims import ledger
@@ -9,32 +11,66 @@ from perf_tests.claims.catalogue import Figure
 from perf_tests.claims.measure import Measured
 from rl_impls import backends
 
-from .toy import ON_GPU, OTHER, PAIR, claim, known
+from .toy import ON_GPU, OTHER, PAIR, claim, known, trained
 
 SURE, WIDE, UNCLEAR = [2.4, 2.41] * 3, [2.1, 2.3, 2.5, 2.7, 2.9, 3.1], [1.95, 1.97, 1.99, 2.0, 2.02, 2.04]
 
 
-def context_row(about, ratios=SURE, same=None, **others):
+def context_row(about, ratios=SURE, findings=None, **others):
     claims = [about, *others.pop("claims", ())]
     found = known(claims, **{about.id: ratios}, **others)
-    return ledger.context_row(about, "alone", {each.id: each for each in claims}, found, same)
+    return ledger.context_row(about, "alone", {each.id: each for each in claims}, found, findings or {})
 
 
 @pytest.mark.parametrize(
     ("low", "high", "least", "word"),
     [
-        (2.0, 3.0, 2.0, "holds"), (1.99, 3.0, 2.0, "unclear"), (1.03, 1.99, 2.0, "partly"),
-        (0.5, 1.02, 2.0, "refuted"), (0.9, 1.03, 2.0, "unclear"), (0.3, 0.5, None, "measured"),
-        (0.36, 0.4, 0.35, "holds"), (0.2, 0.3, 0.35, "refuted"),
+        (2.0, 3.0, 2.0, "holds"), (2.5, 99.0, 2.0, "holds"), (1.99, 3.0, 2.0, "unclear"), (0.5, 2.0, 2.0, "unclear"),
+        (1.03, 1.99, 2.0, "partly"), (1.021, 1.5, 2.0, "partly"), (1.02, 1.99, 2.0, "not met"),
+        (0.97, 1.06, 3.0, "not met"), (0.5, 1.021, 2.0, "not met"), (0.5, 1.02, 2.0, "refuted"),
+        (0.3, 0.4, 2.0, "refuted"), (1.02, 1.1, 1.02, "holds"), (1.01, 1.1, 1.02, "unclear"),
+        (0.3, 0.5, None, "measured"),
     ],
 )  # fmt: skip
 def test_an_interval_becomes_a_verdict(low, high, least, word):
     assert ledger.verdict(low, high, least) == word
 
 
-@pytest.mark.parametrize(("same", "word"), [(True, "holds"), (False, "refuted"), (None, "unclear")])
-def test_evidence_of_returns_decides_the_verdict(same, word):
-    assert context_row(claim(same="returns", evidence="snake-every-4"), same=same)["verdict"] == word
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (0.5, 0.5, "holds"), (0.45, 0.49, "holds"), (0.51, 0.55, "holds"), (0.3, 0.8, "holds"),
+        (0.44, 0.49, "unclear"), (0.51, 0.56, "unclear"), (0.44, 0.45, "unclear"), (0.55, 0.6, "unclear"),
+        (0.3, 0.449, "refuted"), (0.551, 0.6, "refuted"), (2.4, 2.6, "refuted"),
+    ],
+)  # fmt: skip
+def test_a_promised_slowdown_is_refuted_on_both_sides(low, high, word):
+    assert ledger.verdict(low, high, 0.5) == word
+
+
+def test_the_docs_define_each_word_as_the_code_does():
+    docs = (Path(ledger.__file__).parents[2] / "docs" / "claims.md").read_text()
+    assert " ".join(ledger.SLOWDOWN.split()) in " ".join(docs.split())
+    for word, meaning in ledger.WORDS.items():
+        assert f"| `{word}` | {meaning} |" in docs
+
+
+@pytest.mark.parametrize(
+    ("finding", "word", "why"),
+    [
+        ("for the claim", "holds", ""), ("against the claim", "refuted", "evidence against the claim"),
+        ("undecided", "unclear", "evidence undecided"), ("missing", "unclear", "evidence missing"),
+    ],
+)  # fmt: skip
+def test_evidence_of_returns_decides_the_verdict(finding, word, why):
+    found = context_row(trained(), findings={"snake-every-4": finding})
+    assert (found["verdict"], found["why"]) == (word, why)
+
+
+def test_where_evidence_is_all_that_is_promised_the_claim_holds():
+    findings = {"snake-every-4": "for the claim"}
+    assert context_row(trained(None, promised="faster"), WIDE, findings)["verdict"] == "holds"
+    assert context_row(trained(None, promised="nothing: measured"), findings=findings)["verdict"] == "measured"
 
 
 def test_a_comparison_has_the_median_and_the_interval_of_its_pairs():
@@ -45,14 +81,14 @@ def test_a_comparison_has_the_median_and_the_interval_of_its_pairs():
 
 @pytest.mark.parametrize(("ratios", "word"), [(SURE, "measured"), (WIDE, "unclear"), (SURE[:5], "unclear")])
 def test_without_a_promise_a_wide_interval_and_few_pairs_are_unclear(ratios, word):
-    assert context_row(claim(None), ratios)["verdict"] == word
+    assert context_row(claim(None, promised="nothing: measured"), ratios)["verdict"] == word
 
 
 def test_outputs_that_differ_refute_and_another_error_is_shown():
     about = claim(same="close")
     for error, word in (("it: the outputs differ; if they should", "refuted"), ("its test fails", "error")):
         found = ledger.context_row(
-            about, "alone", {"toy": about}, {about.comparison("alone"): Measured(error=error)}, None
+            about, "alone", {"toy": about}, {about.comparison("alone"): Measured(error=error)}, {}
         )
         assert (found["verdict"], found["ratio"], found["n"]) == (word, None, 0)
     assert (context_row(about)["verdict"], context_row(about)["same_holds"]) == ("holds", True)
@@ -66,9 +102,14 @@ def test_a_claim_about_cuda_needs_a_gpu():
     if not backends.get("torch-cuda").missing():
         pytest.skip("there is a GPU")
     about = claim(contexts={"alone": ON_GPU}, figures=[{"what": "rate", "test": ON_GPU[1], "theirs": "9/s"}])
-    found = ledger.row(about, {"toy": about}, {}, {}, None)
-    assert (found["contexts"][0]["verdict"], found["contexts"][0]["ratio"]) == ("needs CUDA", None)
-    assert (found["figures"][0]["needs"], found["figures"][0]["ours"]) == ("CUDA", None)
+    found = ledger.row(about, {"toy": about}, {}, {}, {})
+    assert (found["contexts"][0]["verdict"], found["contexts"][0]["ratio"]) == ("needs a GPU", None)
+    assert (found["figures"][0]["needs"], found["figures"][0]["ours"]) == ("a GPU", None)
+
+
+def test_a_measure_may_need_another_module():
+    assert claim(requires="numpy").needs(*PAIR) == ""
+    assert claim(requires="gone").needs(*PAIR) == "gone"
 
 
 def test_the_largest_gain_is_compared_with_the_best_other_pair_by_pair():
@@ -84,29 +125,43 @@ def test_the_largest_gain_is_compared_with_the_best_other_pair_by_pair():
         (Figure(what="f", test=PAIR[1], theirs="9", of="seconds"), 2.0, "s"),
         (Figure(what="f", test=PAIR[1], theirs="9", items=8, unit="batches"), 4.0, "batches/s"),
         (Figure(what="f", test=PAIR[1], theirs="9", of="peak_rss"), 300.0, "bytes"),
+        (Figure(what="f", test=PAIR[1], theirs="9", of="seconds_per_put"), 3e-5, "s"),
     ],
 )
 def test_figures_of_others_stand_beside_ours(figure, ours, unit):
     about = claim()
-    info = {f"perf_tests/test_snake.py::{PAIR[1]}": {"seconds_per_call": 2.0, "items": 5, "unit": "actions"}}
+    info = {
+        f"perf_tests/test_snake.py::{PAIR[1]}": {
+            "seconds_per_call": 2.0,
+            "items": 5,
+            "unit": "actions",
+            "seconds_per_put": 3e-5,
+        }
+    }
     measured = {about.comparison("alone"): Measured(SURE, [600.0, 300.0])}
     found = ledger.beside(about, figure, measured, info)
     assert (found["ours"], found["unit"], found["theirs"]) == (ours, unit, "9")
 
 
 def test_more_pairs_go_to_undecided_claims_widest_first():
-    toy, other = claim(), claim(None, id="other", contexts={"alone": OTHER})
+    toy, other = claim(), claim(None, id="other", contexts={"alone": OTHER}, promised="nothing: measured")
     both = [toy.comparison("alone"), other.comparison("alone")]
-    assert ledger.unclear([toy, other], known([toy, other], toy=UNCLEAR, other=WIDE)) == both[::-1]
-    assert ledger.unclear([toy, other], known([toy, other], toy=WIDE, other=SURE)) == []
-    assert ledger.unclear([toy], known([toy], toy=UNCLEAR * 4)) == []  # as many as a comparison gets
-    without_evidence = claim(same="returns", evidence="snake-every-4")
-    assert ledger.unclear([without_evidence], known([without_evidence], toy=SURE)) == []
-    assert ledger.unclear([toy], {}) == []
+    assert ledger.unclear([toy, other], known([toy, other], toy=UNCLEAR, other=WIDE), {}) == both[::-1]
+    assert ledger.unclear([toy, other], known([toy, other], toy=WIDE, other=SURE), {}) == []
+    assert ledger.unclear([toy], known([toy], toy=UNCLEAR * 4), {}) == []  # as many as a comparison gets
+    assert ledger.unclear([toy], {}, {}) == []
+
+
+def test_pairs_that_cannot_decide_are_not_measured():
+    not_met = known([claim()], toy=[0.97, 0.99, 1.03, 1.04, 1.05, 1.06])
+    assert ledger.unclear([claim()], not_met, {}) == []
+    one = trained()
+    for finding, wanted in (("for the claim", 1), ("against the claim", 0), ("missing", 0)):
+        assert len(ledger.unclear([one], known([one], toy=UNCLEAR), {"snake-every-4": finding})) == wanted
 
 
 def test_other_claims_that_a_claim_depends_on_get_more_pairs_too():
     other = claim(1.0, id="other", contexts={"alone": OTHER})
-    most = claim(1.0, most_of=("other",))
-    found = ledger.unclear([most, other], known([most, other], toy=[2.4, 2.5, 2.3] * 2, other=[2.4] * 6))
+    most = claim(1.02, most_of=("other",))
+    found = ledger.unclear([most, other], known([most, other], toy=[2.4, 2.5, 2.3] * 2, other=[2.4] * 6), {})
     assert set(found) == {most.comparison("alone"), other.comparison("alone")}

@@ -14,9 +14,10 @@ def test_the_table_shows_ratio_interval_n_and_verdict():
     assert "| `snake-overall` | 2 x | alone | ~1.50 (1.40-1.70), n = 6 | partly |" in table.table([row()])
     assert "| a \\| b |" in table.table([row() | {"promised": "a | b"}])
     (other,) = row(verdict="refuted")["contexts"]
-    assert table.verdict_words(other | {"same_holds": False}) == "refuted: different output"
-    assert table.verdict_words(other | {"same_holds": None}) == "refuted"
-    needs = row(verdict="needs CUDA", ratio=None)
+    assert table.verdict_words(other | {"why": "evidence against the claim"}) == "refuted: evidence against the claim"
+    assert table.verdict_words(other | {"same_holds": False}) == "refuted: different output"  # of an older ledger
+    assert table.verdict_words(other) == "refuted"
+    needs = row(verdict="needs a GPU", ratio=None)
     assert table.ratio_words(needs["contexts"][0]) == "-"
 
 
@@ -24,7 +25,7 @@ def test_figures_show_ours_beside_theirs():
     figure = {"what": "rate", "theirs": "9 GB", "unit": "s"}
     assert table.figure_words(figure | {"ours": 0.0123}) == "rate: 12.3 ms here, 9 GB there"
     assert table.figure_words(figure | {"ours": None}) == "rate: not measured, 9 GB there"
-    assert table.figure_words(figure | {"ours": None, "needs": "CUDA"}) == "rate: needs CUDA, 9 GB there"
+    assert table.figure_words(figure | {"ours": None, "needs": "a GPU"}) == "rate: needs a GPU, 9 GB there"
 
 
 def test_a_terminal_gets_a_line_for_each_comparison():
@@ -37,10 +38,10 @@ def test_a_terminal_gets_a_line_for_each_comparison():
 
 
 def test_the_summary_counts_verdicts_with_and_without_a_published_figure():
-    rows = [row(verdict=word) for word in ("holds", "partly", "refuted", "partly", "unclear", "needs CUDA", "error")]
-    rows += [row(verdict=word) | {"least": None} for word in ("measured", "measured", "unclear", "needs CUDA")]
+    rows = [row(verdict=word) for word in ("holds", "partly", "refuted", "partly", "not met", "needs a GPU", "error")]
+    rows += [row(verdict=word) | {"least": None} for word in ("measured", "measured", "unclear", "needs Neuron")]
     assert table.summary(rows) == (
-        "Of 6 comparisons with a published figure 2 hold partly, 1 hold, 1 are refuted, 1 are unclear, 1 error. "
+        "Of 6 comparisons with a published figure 2 hold partly, 1 hold, 1 are refuted, 1 are not met, 1 error. "
         "Of 3 without one 2 are measured, 1 are unclear. 2 more need hardware that is not here."
     )
 

@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ import pytest
 from perf_tests.claims import returns
 
 from ..commands import ROOT, environment
+
+KEPT = returns.Trial("snake", {}, {}, 100, 10, 5, "foods", 0.0)  # the gain has to be kept
 
 
 def pairs(*changes):
@@ -27,22 +30,52 @@ def run(*arguments):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_evidence_holds_where_the_gain_is_kept():
-    assert returns.stays(pairs(3.9, 4.0, 4.1, 4.0, 3.9), 0.0) is True
-    assert returns.stays(pairs(1.0, 1.1, 0.9, 1.0, 1.0), 0.0) is False
-    assert returns.stays(pairs(1.0, 5.0, 3.0, 4.0, 2.0), 0.0) is None
-    assert returns.stays(pairs(4.0, 4.0, 4.0, 4.0), 0.0) is None  # too few
-    assert returns.stays(pairs(3.0, 3.0, 3.0, 3.0, 3.0), 0.0) is True  # just the share
-    assert returns.stays(pairs(3.0, 3.0, 3.0, 3.0, 3.0), 3.0) is False  # nothing of the gain
+@pytest.mark.parametrize(
+    ("changes", "random", "word"),
+    [
+        ((3.9, 4.0, 4.1, 4.0, 3.9), 0.0, "for the claim"), ((1.0, 1.1, 0.9, 1.0, 1.0), 0.0, "against the claim"),
+        ((1.0, 5.0, 3.0, 4.0, 2.0), 0.0, "undecided"), ((4.0, 4.0, 4.0, 4.0), 0.0, "missing"),
+        ((3.0,) * 5, 0.0, "for the claim"),  # just the share
+        ((3.0,) * 5, 3.0, "against the claim"),  # nothing of the gain
+    ],
+)  # fmt: skip
+def test_evidence_holds_where_the_gain_is_kept(changes, random, word):
+    assert returns.finding(pairs(*changes), replace(KEPT, random=random)) == word
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [(300, "for the claim"), (392, "for the claim"), (393, "against the claim"), (400, "against the claim")],
+)
+def test_a_threshold_has_to_be_reached_in_fewer_updates(change, word):
+    found = [{"seed": seed, "base": 400.0, "change": float(change)} for seed in range(5)]
+    assert returns.finding(found, replace(KEPT, threshold=8.0)) == word
+
+
+def test_every_threshold_lies_between_a_random_policy_and_the_ceiling():
+    (trial,) = [trial for trial in returns.TRIALS.values() if trial.threshold is not None]
+    assert trial.random < trial.threshold < 10.0
+    assert trial.every < trial.steps
+
+
+@pytest.mark.slow
+def test_updates_are_counted_to_the_threshold_or_to_the_end():
+    small = {"collectors": 1, "num_envs": 2, "levels": 1, "capacity": 200, "batch_size": 8, "updates": 2, "reuse": 1.0}
+    trial = returns.Trial("mario", small, {}, 64, 32, 2, "return", 0.0, threshold=0.0, every=32)
+    for threshold, updates in ((0.0, 4), (99.0, 8)):  # an epoch has 16 experiences
+        found = returns.trained(replace(trial, threshold=threshold), 0, False, 64)
+        assert found["figure"] == updates
+        assert len(found["weights"]) == 16
+    assert "figure" not in returns.trained(trial, 0, False, 32)
 
 
 def test_the_kept_gain_is_a_paired_t_interval_beyond_three_quarters():
     found = [{"base": 5.0 + seed, "change": 5.0 + seed + (-1) ** seed} for seed in range(6)]
-    low, high = returns.excess(found, 1.0)
+    low, high = returns.excess(found, replace(KEPT, random=1.0))
     over = np.array([(5 + k + (-1) ** k - 1) - 0.75 * (5 + k - 1) for k in range(6)])
     room = 2.570582 * over.std(ddof=1) / math.sqrt(6)  # Student's t of five degrees of freedom
     assert (low, high) == pytest.approx((over.mean() - room, over.mean() + room))
-    assert returns.excess([{"base": 4.0, "change": 3.0}] * 5, 0.0) == (0.0, 0.0)
+    assert returns.excess([{"base": 4.0, "change": 3.0}] * 5, KEPT) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("name", returns.TRIALS)
@@ -53,13 +86,12 @@ def test_both_sides_of_a_trial_are_configurations_that_differ(name):
     assert trial.first < trial.steps
 
 
-@pytest.mark.parametrize(("code", "known"), [("of now", True), ("of old", None)])
-def test_evidence_of_other_code_is_stale(tmp_path, code, known):
+@pytest.mark.parametrize(("code", "count"), [("of now", 5), ("of old", 0)])
+def test_evidence_of_other_code_is_stale(tmp_path, code, count):
     name = "snake-every-4"
     of = returns.code(returns.TRIALS[name]) if code == "of now" else code
     (tmp_path / f"{name}.json").write_text(json.dumps({"code": of, "pairs": pairs(*[4.0] * 5)}))
-    assert returns.stays(returns.pairs_of(name, tmp_path), 0.0) is known
-    assert returns.evidence("") is None
+    assert len(returns.pairs_of(name, tmp_path)) == count
 
 
 def test_comments_and_docstrings_do_not_make_evidence_stale():
@@ -80,7 +112,7 @@ def test_evidence_of_the_same_weights_is_kept(tmp_path):
     code, out, err = run(name, "--folder", tmp_path)
     assert code == 0, err
     assert out.startswith(f"{name}: this code computes the same weights as that of the evidence\n")
-    assert f"{name}: learning stays the same: +1.00 to +1.00 foods beyond 75% of the gain, n = 5 seeds\n" in out
+    assert f"{name}: evidence for the claim: +1.00 to +1.00 foods beyond 75% of the gain, n = 5 seeds\n" in out
     found = json.loads(file.read_text())
     assert (found["code"], found["pairs"]) == (returns.code(returns.TRIALS[name]), pairs(*[4.0] * 5))
 

@@ -15,6 +15,11 @@ def claim(least=2.0, **more):
     return Claim(workload="snake", words="it is faster", source="s.md", least=least, **fields)
 
 
+def trained(least=2.0, **more):
+    """A claim about returns."""
+    return claim(least, same="returns", evidence={"alone": "snake-every-4"}, **more)
+
+
 def known(claims, **ratios):
     """What was measured of claims: ratios of the pairs by the claim's id."""
     return {each.comparison(context): Measured(list(ratios[each.id])) for each in claims for context in each.contexts}

@@ -11,6 +11,7 @@ from rl_impls.mario._numpy import RESIZE
 from rl_impls.mario.collectors import Collector
 from rl_impls.mario.games import ProcgenGame
 from rl_impls.mario.options import FORMS
+from rl_impls.mario.transport import LINE
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -19,7 +20,7 @@ class Handed:
     """A sender that keeps all that is put into it."""
 
     def __init__(self):
-        self.produced, self.items = 0, []
+        self.produced, self.items, self.seconds = 0, [], [0.0] * LINE
 
     def so_far(self):
         return self.produced

@@ -21,6 +21,7 @@ from rl_impls.mario.loop import PHASES, TRANSPORTS, make_replay, per_stream
 from rl_impls.mario.memory import FrameReplay, PrioritisedReplay
 from rl_impls.mario.net import init_net
 from rl_impls.mario.options import FORMS
+from rl_impls.mario.transport import LINE
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -54,7 +55,7 @@ class Stored:
     """A sender that puts into a list."""
 
     def __init__(self):
-        self.produced, self.items = 0, []
+        self.produced, self.items, self.seconds = 0, [], [0.0] * LINE
 
     def so_far(self):
         return self.produced
@@ -178,6 +179,17 @@ def test_a_pipeline_over_queues_learns_what_one_process_learns(running, transpor
     assert loop.collectors.weights is None  # they are sent as messages
     ours = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, loop.collectors.members[0][1].pid) == ours
+
+
+def test_publications_and_the_time_of_calls_of_put_are_counted_from_a_reset(rings):
+    loop, _ = rings
+    loop.reset()
+    loop(np.arange(4))
+    found = loop.stats()
+    assert found["publications"] == 2
+    assert 0 < found["putting"] < SMALL["collectors"] * sum(loop.phases().values())
+    loop.reset()
+    assert (loop.stats()["publications"], loop.stats()["putting"]) == (0, 0)
 
 
 def kill(loop):

@@ -45,9 +45,9 @@ def test_a_gain_is_significant_where_its_interval_excludes_1():
 
 
 def test_tiles_count_claims_with_a_published_figure_benchmarks_and_backends(run_of):
-    words = ("holds", "partly", "refuted", "unclear", "needs CUDA", "error")
+    words = ("holds", "partly", "not met", "refuted", "unclear", "needs a GPU", "error")
     found = Claims.model_validate(claims(*(context(verdict=word) for word in words)))
-    assert verdicts(found) == {"claims hold": "1 of 4"}
+    assert verdicts(found) == {"claims hold": "1 of 5"}
     found.claims[0].least = None
     assert verdicts(found) == {"claims hold": "0 of 0"}
     assert outcome(artifact()) == {"the gate": "failed"}

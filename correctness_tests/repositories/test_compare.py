@@ -373,7 +373,8 @@ def test_comparisons_on_all_cores_share_processes_within_a_group():
     both, torch, jax = {"cores": "all"}, {"cores": "all", "group": "torch"}, {"cores": "all", "group": "jax"}
     assert grouped(("ab", both), ("bc", both), ("ab", {**both, "measure": "spread"})) == [["0", "2"], ["1"]]
     assert grouped(("ab", torch), ("bc", jax), ("cd", torch)) == [["0", "2"], ["1"]]
-    assert grouped((("a", "pool"), torch), ("cd", torch)) == [["0"], ["1"]]
+    pool = ("a", "pool")
+    assert grouped((pool, torch), ("cd", torch), (pool[::-1], torch)) == [["0", "2"], ["1"]]
 
 
 def test_only_results_of_the_same_conditions_are_resumed(tmp_path):

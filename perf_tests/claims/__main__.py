@@ -45,9 +45,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--minutes",
         type=float,
-        default=45.0,
+        default=60.0,
         metavar="N",
-        help="add no pairs to unclear claims after N minutes (default: 45)",
+        help="add no pairs to unclear claims after N minutes (default: 60)",
     )
     parser.add_argument("--fresh", action="store_true", help="discard the results of an interrupted run")
     parser.add_argument(
@@ -101,9 +101,10 @@ def measured(claims: Sequence[Claim], folder: Path, minutes: float) -> list[dict
         for figure in claim.figures
         if figure.of != "peak_rss" and not claim.needs(figure.test)
     }
-    known = measure(list(dict.fromkeys(comparisons)), folder, minutes, lambda found: unclear(claims, found))
+    findings = {trial: evidence(trial) for claim in claims for trial in claim.evidence.values()}
+    known = measure(list(dict.fromkeys(comparisons)), folder, minutes, lambda found: unclear(claims, found, findings))
     info, by_id = timed(tests), {claim.id: claim for claim in claims}
-    return [row(claim, by_id, known, info, evidence(claim.evidence)) for claim in claims]
+    return [row(claim, by_id, known, info, findings) for claim in claims]
 
 
 def head() -> dict[str, Any]:

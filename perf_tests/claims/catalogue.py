@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,7 +17,8 @@ from ..recorded import Benchmark, benchmarks
 from ..report.html.runs import first
 
 HERE = Path(__file__).parent
-DEVICES = {"cuda": "CUDA", "neuron": "Neuron"}
+DEVICES = {"cuda": "a GPU", "neuron": "Neuron"}
+NOTHING = "nothing: measured"  # promise of a claim without one
 CLOSE = 1e-3  # after two Adam steps, rounding causes up to 1.4e-4, and a wrong gradient 1e-2
 
 
@@ -31,7 +33,8 @@ class Figure(BaseModel):
         what: label of the figure.
         test: benchmark that measures our figure.
         theirs: published value with its unit.
-        of: items per second, seconds per call, or the peak memory of the process in the claim's own comparison.
+        of: items per second, seconds per call, the peak memory of the process in the claim's own comparison, or one of
+            the test's own figures, ``seconds_per_put``.
         items: items per call, where the source counts other items than the benchmark.
         unit: name of these items, in the plural.
     """
@@ -40,7 +43,7 @@ class Figure(BaseModel):
     what: str
     test: str
     theirs: str
-    of: Literal["rate", "seconds", "peak_rss"] = "rate"
+    of: Literal["rate", "seconds", "peak_rss", "seconds_per_put"] = "rate"
     items: float | None = None
     unit: str = ""
 
@@ -70,13 +73,14 @@ class Claim(BaseModel):
         source: document and section of the claim.
         promised: the published figure, in words.
         least: lower end of the promised range, as the ratio of the first test over the second; None if there is none.
+            A promise below 1 is a slowdown, which more refutes too.
         measure: quantity that ``rlgauge compare`` compares.
         items: compare per item instead of per call.
         threads_a: threads of the first test, if fewer than all.
         same: what must not change: ``close`` outputs, or the learned ``returns``.
-        tolerance: tolerance of close outputs, relative to an array's largest value (default: 1e-3). Without ``least``,
-            it is itself the published figure.
-        evidence: trial that tests whether learning is unaffected, see :mod:`.returns`.
+        tolerance: tolerance of close outputs, relative to an array's largest value (default: 1e-3).
+        evidence: trial that tests what must not change, by context, see :mod:`.returns`.
+        requires: module that the measure needs, besides those of the backends.
         most_of: other claims; the ratio is then this claim's gain over the largest of theirs.
         contexts: pairs of tests, by what else is enabled, such as ``alone`` or ``from full``.
         figures: figures of other machines.
@@ -95,7 +99,8 @@ class Claim(BaseModel):
     threads_a: Annotated[int, Field(gt=0)] | None = None
     same: Literal["close", "returns"] | None = None
     tolerance: Annotated[float, Field(gt=0)] | None = None
-    evidence: str = ""
+    evidence: Mapping[str, str] = {}
+    requires: str = ""
     most_of: tuple[str, ...] = ()
     contexts: Mapping[str, tuple[str, str]] = {}
     figures: tuple[Figure, ...] = ()
@@ -103,12 +108,17 @@ class Claim(BaseModel):
 
     @model_validator(mode="after")
     def is_whole(self) -> Claim:
-        """Reject a claim with nothing to measure, and ``evidence`` without ``same = "returns"`` or the reverse."""
+        """Reject a claim with nothing to measure, or whose ``evidence`` is not that of its contexts."""
         if not (self.contexts or self.figures):
             raise ValueError("add contexts or figures")
-        if (self.same == "returns") != bool(self.evidence):
-            raise ValueError(f"evidence {self.evidence!r} with same = {self.same!r}: set both or none")
+        if self.evidence.keys() != (self.contexts.keys() if self.same == "returns" else set()):
+            raise ValueError("evidence: name a trial for each context if same is 'returns', and none otherwise")
         return self
+
+    @property
+    def promises_same(self) -> bool:
+        """Whether the promise is what must not change, rather than a ratio."""
+        return self.least is None and self.same is not None and self.promised != NOTHING
 
     @property
     def tests(self) -> list[str]:
@@ -128,12 +138,12 @@ class Claim(BaseModel):
         )  # fmt: skip
 
     def needs(self, *tests: str) -> str:
-        """Return the hardware or package that a test needs and this machine lacks; empty if all tests can run."""
+        """Return the hardware or package that tests need and this machine lacks; empty if all of them can run."""
         for test in tests:
             backend = backends.get(by_name(self.workload)[test].params["backend"])
             if missing := backend.missing():
                 return DEVICES.get(backend.device, missing)
-        return ""
+        return self.requires if self.requires and find_spec(self.requires) is None else ""
 
 
 def node_id(workload: str, test: str) -> str:
@@ -178,7 +188,7 @@ def checked(where: str, workload: str, tables: list[dict[str, Any]]) -> list[Cla
         found[claim.id] = claim
     known = {"test": [*by_name(workload)], "claim": [*found], "trial": [*TRIALS]}
     for claim in found.values():
-        trials = [claim.evidence] if claim.evidence else []
+        trials = claim.evidence.values()
         for kind, names in (("test", claim.tests), ("claim", claim.most_of), ("trial", trials)):
             for name in names:
                 if name not in known[kind]:

@@ -10,36 +10,53 @@ from rlgauge.statistics import FEWEST, interval
 
 from .catalogue import Claim, Comparison, Figure, node_id
 from .measure import Measured
+from .returns import AGAINST, FOR, SOME
 
 FORMAT, VERSION = "rlgauge-claims", 2
-SOME = 1.02  # smallest ratio that counts as a gain
+NEAR = 0.10  # distance from a promised slowdown within which it holds, relative to it
 WIDE = 0.10  # half-width above which an interval is wide, relative to the median
 MOST = 24  # maximum number of pairs of a comparison
 Known = Mapping[Comparison, Measured]
+WORDS = {  # verdicts on a ratio with the interval [l, u], where a or more was promised
+    "holds": "l >= a: as much as promised, or more",
+    "partly": "l > 1.02 and u < a: a gain, less than promised",
+    "not met": "l <= 1.02 < u < a: less than promised, and a gain is not shown",
+    "refuted": "u <= 1.02: no gain, or a loss. Also where outputs differ, or the evidence is against the claim",
+    "unclear": "l < a <= u: the interval reaches the promise. Also where nothing was promised and the interval is "
+    "wide, or evidence is missing or undecided",
+    "measured": "nothing was promised",
+    "needs ...": "the hardware is not here, and nothing is estimated",
+}
+SLOWDOWN = (
+    "A promised slowdown, a < 1, `holds` where the interval includes a or lies within 10 % of it. It is `refuted` "
+    "where the interval lies further away on one side, and `unclear` otherwise."
+)
 
 
-def verdict(low: float, high: float, least: float | None, same: bool | None = None, promised: bool = False) -> str:
-    """Return the verdict on a ratio with the interval ``low`` to ``high``.
+def verdict(low: float, high: float, least: float | None) -> str:
+    """Return the verdict on a ratio with the interval ``low`` to ``high``, see ``WORDS`` and ``SLOWDOWN``.
 
-    - ``holds``: the interval lies at or above ``least``, the lower end of what was promised.
-    - ``partly``: there is a gain, but the interval lies below ``least``.
-    - ``refuted``: there is no gain, or something changed that was to stay the same.
-    - ``measured``: no ratio was promised (``least`` is None).
-    - ``unclear``: anything else.
-
-    ``promised`` tells whether something had to stay the same, and ``same`` whether it did (None: unknown).
+    ``least`` is the lower end of what was promised; None if no ratio was.
     """
-    if promised and same is None:
-        return "unclear"
-    if promised and not same:
-        return "refuted"
     if least is None:
         return "measured"
+    if least < 1:
+        return on_slowdown(low, high, least)
     if low >= least:
         return "holds"
     if high <= SOME:
         return "refuted"
-    return "partly" if low > SOME and high < least else "unclear"
+    if high >= least:
+        return "unclear"
+    return "partly" if low > SOME else "not met"
+
+
+def on_slowdown(low: float, high: float, promised: float) -> str:
+    """Return the verdict on a promise below 1, which too high a ratio refutes as well."""
+    nearest, farthest = promised * (1 - NEAR), promised * (1 + NEAR)
+    if low <= promised <= high or (low >= nearest and high <= farthest):
+        return "holds"
+    return "refuted" if high < nearest or low > farthest else "unclear"
 
 
 def is_wide(ratios: Sequence[float]) -> bool:
@@ -59,20 +76,32 @@ def ratios_of(comparisons: Sequence[Comparison], known: Known) -> list[float]:
     return [each[0] / max(each[1:], default=1.0) for each in zip(own, *others)]
 
 
+def same_of(claim: Claim, context: str, findings: Mapping[str, str]) -> bool | None:
+    """Return whether outputs or learning stay the same, as far as comparisons do not tell; None if it is unknown.
+
+    ``findings`` has what :func:`.returns.evidence` returns, by trial.
+    """
+    if claim.same != "returns":
+        return True
+    return {FOR: True, AGAINST: False}.get(findings[claim.evidence[context]])
+
+
 def judged(claim: Claim, ratios: Sequence[float], same: bool | None) -> str:
-    """Return the verdict on a claim, given the ratios of all pairs; a wide interval makes ``measured`` ``unclear``."""
-    word = verdict(*interval(ratios), claim.least, same, claim.same is not None)
+    """Return the verdict on a claim, given the ratios of all pairs, and whether outputs or learning stay the same."""
+    if not same:
+        return "unclear" if same is None else "refuted"
+    word = verdict(*interval(ratios), claim.least)
     if word != "measured":
         return word
-    if claim.tolerance:
+    if claim.promises_same:
         return "holds"
     return "unclear" if is_wide(ratios) else word
 
 
-def unclear(claims: Sequence[Claim], known: Known) -> list[Comparison]:
+def unclear(claims: Sequence[Claim], known: Known, findings: Mapping[str, str]) -> list[Comparison]:
     """Return the comparisons that more pairs may decide, widest interval first.
 
-    Claims that are unclear only because evidence is missing are left out: more pairs do not decide them.
+    Claims whose evidence is missing, undecided or against them are left out: more pairs do not decide them.
     """
     by_id = {claim.id: claim for claim in claims}
     found: dict[Comparison, float] = {}
@@ -80,7 +109,8 @@ def unclear(claims: Sequence[Claim], known: Known) -> list[Comparison]:
         for context in claim.contexts:
             comparisons = behind(claim, context, by_id)
             ratios = ratios_of(comparisons, known)
-            if ratios and len(ratios) < MOST and judged(claim, ratios, True) == "unclear":
+            same = same_of(claim, context, findings)
+            if same and ratios and len(ratios) < MOST and judged(claim, ratios, same) == "unclear":
                 low, high = interval(ratios)
                 width = (high - low) / median(ratios)
                 found |= {one: max(width, found.get(one, 0.0)) for one in comparisons}
@@ -88,11 +118,12 @@ def unclear(claims: Sequence[Claim], known: Known) -> list[Comparison]:
 
 
 def context_row(
-    claim: Claim, context: str, claims: Mapping[str, Claim], known: Known, same: bool | None
+    claim: Claim, context: str, claims: Mapping[str, Claim], known: Known, findings: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the ledger row of a claim in one context.
 
-    ``known`` holds all measured comparisons; ``same`` tells, for claims about returns, whether learning was unaffected.
+    ``known`` holds all measured comparisons, and ``findings`` what the evidence says, by trial. ``why`` in the row is
+    the reason for a verdict that the ratio does not give.
     """
     base, change = claim.contexts[context]
     kept = {"context": context, "base": base, "change": change, "measure": claim.measure}
@@ -102,14 +133,15 @@ def context_row(
     comparisons = behind(claim, context, claims)
     measured = known[comparisons[0]]
     if measured.differs:
-        return {**kept, **nothing, "same_holds": False, "verdict": "refuted"}
+        return {**kept, **nothing, "same_holds": False, "verdict": "refuted", "why": "different output"}
     if error := next((known[one].error for one in comparisons if known[one].error), ""):
         return {**kept, **nothing, "verdict": "error", "error": error}
     ratios = ratios_of(comparisons, known)
-    low, high = interval(ratios)
-    same = True if claim.same == "close" else same
-    figures = {"ratio": median(ratios), "low": low, "high": high, "n": len(ratios), "same_holds": same}
-    return {**kept, **figures, "wide": is_wide(ratios), "verdict": judged(claim, ratios, same)}
+    (low, high), same = interval(ratios), same_of(claim, context, findings)
+    figures = {"ratio": median(ratios), "low": low, "high": high, "n": len(ratios), "wide": is_wide(ratios)}
+    why = "" if same else f"evidence {findings[claim.evidence[context]]}"
+    holds = same if claim.same else None
+    return {**kept, **figures, "same_holds": holds, "verdict": judged(claim, ratios, same), "why": why}
 
 
 def beside(claim: Claim, figure: Figure, known: Known, info: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -119,13 +151,13 @@ def beside(claim: Claim, figure: Figure, known: Known, info: Mapping[str, Mappin
     """
     kept = {"what": figure.what, "side": figure.test, "theirs": figure.theirs}
     if needs := claim.needs(figure.test):
-        unit = {"rate": "items/s", "seconds": "s", "peak_rss": "bytes"}[figure.of]
+        unit = {"rate": "items/s", "peak_rss": "bytes"}.get(figure.of, "s")
         return {**kept, "unit": unit, "ours": None, "needs": needs}
     if figure.of == "peak_rss":
         return {**kept, "unit": "bytes", "ours": peak_of(claim, figure.test, known)}
     about = info[node_id(claim.workload, figure.test)]
-    if figure.of == "seconds":
-        return {**kept, "unit": "s", "ours": about["seconds_per_call"]}
+    if figure.of != "rate":
+        return {**kept, "unit": "s", "ours": about["seconds_per_call" if figure.of == "seconds" else figure.of]}
     rate = (figure.items or about["items"]) / about["seconds_per_call"]
     return {**kept, "unit": f"{figure.unit or about['unit']}/s", "ours": rate}
 
@@ -144,12 +176,12 @@ def row(
     claims: Mapping[str, Claim],
     known: Known,
     info: Mapping[str, Mapping[str, Any]],
-    same: bool | None,
+    findings: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the ledger row of a claim; for the arguments, see :func:`context_row` and :func:`beside`."""
     names = ("id", "workload", "words", "source", "promised", "least", "same", "note")
     return {
         **{name: getattr(claim, name) for name in names},
-        "contexts": [context_row(claim, context, claims, known, same) for context in claim.contexts],
+        "contexts": [context_row(claim, context, claims, known, findings) for context in claim.contexts],
         "figures": [beside(claim, figure, known, info) for figure in claim.figures],
     }

@@ -2,9 +2,12 @@
 
 A trial trains base and change from each of several seeds and evaluates both. Learning is unaffected if the change keeps
 at least three quarters of the base's gain over a random policy: the 95 % confidence interval (Student's t, paired by
-seed) of ``gain of change - 0.75 gain of base`` must lie at or above 0. Results are kept in ``results/returns`` with a
-hash of the code and one of the weights after the first 1,000 updates. When the code changes, they are stale until a run
-finds that the new code computes bit-identical weights.
+seed) of ``gain of change - 0.75 gain of base`` must lie at or above 0. A trial with a threshold counts the updates
+until an evaluation reaches it: the interval of ``log(updates of base / updates of change)`` must lie at or above log
+1.02.
+
+Results are kept in ``results/returns`` with a hash of the code and one of the weights after the first 1,000 updates.
+When the code changes, they are stale until a run finds that the new code computes bit-identical weights.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import argparse
 import ast
 import itertools
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -30,6 +34,8 @@ from ..suite import process
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "results" / "returns"
 SHARE, SEEDS, LEVEL = 0.75, 5, 0.95
+SOME = 1.02  # largest ratio that counts as no gain
+FOR, AGAINST = "for the claim", "against the claim"
 SNAKE: Mapping[str, Any] = {
     "backend": "jax", "form": "compiled", "num_envs": 16, "batch_size": 64, "train_frequency": 4,
     "learning_rate": 5e-4, "gamma": 0.95, "capacity": 50_000,
@@ -52,7 +58,7 @@ TERMINAL = ("__main__.py", "command.py", "runs.py", "training.py")
 
 @dataclass(frozen=True)
 class Trial:
-    """Two trainings that should learn equally well.
+    """Two trainings, of which the change should learn as well as the base, or reach a threshold in fewer updates.
 
     Attributes:
         change: values of the configuration that differ from ``base``.
@@ -61,6 +67,9 @@ class Trial:
         episodes: number of evaluation episodes.
         figure: name of the evaluated figure of an episode.
         random: mean of that figure for a random policy.
+        threshold: value of the figure at which updates stop being counted, below the largest possible one; None to
+            compare the figure after all steps.
+        every: environment steps between evaluations that look for the threshold.
     """
 
     workload: str
@@ -71,6 +80,21 @@ class Trial:
     episodes: int
     figure: str
     random: float
+    threshold: float | None = None
+    every: int = 1_280
+
+    def margin(self, base: float, change: float) -> float:
+        """Return by how much the change does better than it has to, given the result of both sides for one seed."""
+        if self.threshold is None:
+            return (change - self.random) - SHARE * (base - self.random)
+        return math.log(base / change / SOME)
+
+    @property
+    def unit(self) -> str:
+        """What :meth:`margin` measures, in words."""
+        if self.threshold is None:
+            return f"{self.figure} beyond {SHARE:.0%} of the gain"
+        return f"beyond a log-ratio of {math.log(SOME):.2f} of the updates to a {self.figure} of {self.threshold:g}"
 
 
 def snake(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
@@ -78,9 +102,9 @@ def snake(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
     return Trial("snake", {**SNAKE, **base}, change, 100_000, 16_000, 200, "foods", 0.0)
 
 
-def mario(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
+def mario(base: Mapping[str, Any], change: Mapping[str, Any], threshold: float | None = None) -> Trial:
     """Return a trial of the mario pipeline on one CoinRun level, where a random policy scores 5.6 of 10."""
-    return Trial("mario", {**MARIO, **base}, change, 20_000, 16_000, 64, "return", 5.6)
+    return Trial("mario", {**MARIO, **base}, change, 20_000, 16_000, 64, "return", 5.6, threshold)
 
 
 def procgen(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
@@ -90,31 +114,46 @@ def procgen(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
 
 TRIALS = {
     "snake-every-4": snake({"train_frequency": 1}, {"train_frequency": 4}),
+    "snake-every-8": snake({"train_frequency": 4}, {"train_frequency": 8}),
     "snake-every-16": snake({"train_frequency": 4}, {"train_frequency": 16}),
+    "snake-batch-128": snake({"batch_size": 64}, {"batch_size": 128}),
     "snake-batch-256": snake({"batch_size": 64}, {"batch_size": 256}),
     "mario-publish-5": mario({"publish_every": 1}, {"publish_every": 5}),
-    "mario-batch-norm": mario({"norm": "none"}, {"norm": "batch"}),
+    "mario-batch-norm-updates": mario({"norm": "none"}, {"norm": "batch"}, threshold=8.0),
     "procgen-bfloat16": procgen({"form": "full"}, {"form": "bfloat16"}),
 }
 
 
 def trained(trial: Trial, seed: int, changed: bool, steps: int) -> dict[str, Any]:
-    """Train one side; return a hash of its early ``weights``, and the mean ``figure`` of the evaluation.
+    """Train one side; return a hash of its early ``weights``, and the ``figure`` that the sides are compared by.
 
-    With fewer than the trial's steps there is no evaluation and no ``figure``.
+    That is the mean of the evaluation, or the number of updates to the threshold: all of them if it is not reached.
+    There is no evaluation and no ``figure`` with fewer than the trial's steps.
     """
     from importlib import import_module
 
     agents, found = import_module(f"rl_impls.{trial.workload}.agent"), dict[str, Any]()
     made = {"snake": "SnakeAgent", "mario": "MarioAgent", "procgen": "ProcgenAgent"}[trial.workload]
     agent = getattr(agents, made)(seed=seed, **{**trial.base, **(trial.change if changed else {})})
+
+    def evaluated() -> float:
+        return float(agent.evaluate(trial.episodes, seed=1_000 + seed)[trial.figure].mean())
+
+    def updates() -> int:
+        return int(agent.step // agent.chunk * agent.config.updates)
+
+    evaluates, due = steps >= trial.steps, trial.every
     try:
         while agent.step < steps:
             agent.learn()
             if agent.step >= trial.first and "weights" not in found:
                 found["weights"] = hash_of(agent.params)
-        if steps >= trial.steps:
-            found["figure"] = float(agent.evaluate(trial.episodes, seed=1_000 + seed)[trial.figure].mean())
+            if evaluates and trial.threshold is not None and "figure" not in found and agent.step >= due:
+                due += trial.every
+                if evaluated() >= trial.threshold:
+                    found["figure"] = updates()
+        if evaluates and "figure" not in found:
+            found["figure"] = evaluated() if trial.threshold is None else updates()
         return found
     finally:
         agent.close()
@@ -168,29 +207,32 @@ def pairs_of(name: str, folder: Path = KEPT) -> list[dict[str, float]]:
     return pairs
 
 
-def excess(pairs: Sequence[Mapping[str, float]], random: float) -> tuple[float, float]:
-    """Return the 95 % interval of the change's gain minus three quarters of the base's, paired by seed."""
+def excess(pairs: Sequence[Mapping[str, float]], trial: Trial) -> tuple[float, float]:
+    """Return the 95 % interval of :meth:`Trial.margin`, paired by seed."""
     import numpy as np
     from scipy.stats import ttest_1samp
 
-    over = np.array([(pair["change"] - random) - SHARE * (pair["base"] - random) for pair in pairs])
+    over = np.array([trial.margin(pair["base"], pair["change"]) for pair in pairs])
     if np.ptp(over) == 0:
         return float(over[0]), float(over[0])
     found = ttest_1samp(over, 0).confidence_interval(LEVEL)
     return float(found.low), float(found.high)
 
 
-def stays(pairs: Sequence[Mapping[str, float]], random: float) -> bool | None:
-    """Return whether learning is unaffected; None if undecided, or with fewer than five seeds."""
+def finding(pairs: Sequence[Mapping[str, float]], trial: Trial) -> str:
+    """Return what the results of a trial say: ``for the claim``, ``against the claim``, ``undecided`` or ``missing``.
+
+    They are missing with fewer than five seeds.
+    """
     if len(pairs) < SEEDS:
-        return None
-    low, high = excess(pairs, random)
-    return True if low >= 0 else False if high < 0 else None
+        return "missing"
+    low, high = excess(pairs, trial)
+    return FOR if low >= 0 else AGAINST if high < 0 else "undecided"
 
 
-def evidence(name: str) -> bool | None:
-    """Return :func:`stays` for the stored results of a trial; None without a name."""
-    return stays(pairs_of(name), TRIALS[name].random) if name else None
+def evidence(name: str) -> str:
+    """Return :func:`finding` for the stored results of a trial; those of other code do not count."""
+    return finding(pairs_of(name), TRIALS[name])
 
 
 def in_a_process(name: str, seed: int, changed: bool, steps: int) -> dict[str, Any]:
@@ -280,12 +322,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def in_words(name: str, pairs: Sequence[Mapping[str, float]]) -> str:
-    """Return the verdict on a trial in one line."""
+    """Return the finding of a trial in one line."""
     trial = TRIALS[name]
-    low, high = excess(pairs, trial.random)
-    word = {True: "stays the same", False: "is worse", None: "unclear"}[stays(pairs, trial.random)]
-    of = f"{trial.figure} beyond {SHARE:.0%} of the gain, n = {len(pairs)} seeds"
-    return f"{name}: learning {word}: {low:+.2f} to {high:+.2f} {of}"
+    low, high = excess(pairs, trial)
+    return f"{name}: evidence {finding(pairs, trial)}: {low:+.2f} to {high:+.2f} {trial.unit}, n = {len(pairs)} seeds"
 
 
 if __name__ == "__main__":

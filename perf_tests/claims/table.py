@@ -9,21 +9,13 @@ from typing import Any
 from rlgauge.machine import called
 
 from ..report.table import duration, factor, quantity
-from .ledger import VERSION
+from .ledger import SLOWDOWN, VERSION, WORDS
 
 Row = Mapping[str, Any]
-OLDER = "An older ledger: some of its comparisons were measured with an older method."
-WORDS = {
-    "holds": "the whole interval is at or above the lower end of the promised ratio",
-    "partly": "there is a gain, but the whole interval is below the promised ratio",
-    "refuted": "the whole interval is at or below 1.02, or a result that had to stay the same changed",
-    "unclear": "the interval is too wide to decide, or evidence is missing",
-    "measured": "no ratio was promised",
-    "needs ...": "the named hardware or software is missing here, and nothing is estimated",
-}
+OLDER = "An older ledger: some of its comparisons were measured with an older method, and `not met` was unknown."
 PLURAL = {
     "holds": "hold", "partly": "hold partly", "refuted": "are refuted", "unclear": "are unclear",
-    "measured": "are measured",
+    "measured": "are measured", "not met": "are not met",
 }  # fmt: skip
 HEAD = "| claim | promised | on | ratio | verdict |\n| --- | --- | --- | ---: | --- |"
 
@@ -34,9 +26,10 @@ def cell(text: str) -> str:
 
 
 def verdict_words(context: Mapping[str, Any]) -> str:
-    """Return a verdict, marked if it was refuted because outputs or learning changed."""
-    other = context["verdict"] == "refuted" and context["same_holds"] is False
-    return f"{context['verdict']}: different output" if other else str(context["verdict"])
+    """Return a verdict, with the reason if the ratio does not give it."""
+    older = "different output" if context["verdict"] == "refuted" and context["same_holds"] is False else ""
+    why = context.get("why", older)
+    return f"{context['verdict']}: {why}" if why else str(context["verdict"])
 
 
 def ratio_words(context: Mapping[str, Any]) -> str:
@@ -115,7 +108,9 @@ def page(ledger: Mapping[str, Any]) -> str:
         f"A ratio is how many times as fast, or as small, the change is: the median over {'' if older else 'pairs of '}"
         "fresh processes, with its 95 % interval. `alone` compares the naive version with and without the change, and "
         "`from full` the full version. `~` marks an interval that reaches over 10% from the median.",
+        "With the interval from l to u, and a the lower end of what was promised:",
         "\n".join(f"- **{word}**: {meaning}." for word, meaning in WORDS.items()),
+        SLOWDOWN,
     ]
     for workload in dict.fromkeys(row["workload"] for row in ledger["claims"]):
         rows = [row for row in ledger["claims"] if row["workload"] == workload]

@@ -206,7 +206,7 @@ def forward_of(config, options, compiler, guard):
     """Return a net, and a function that computes its Q-values of ``config["obs"]`` u8[B, 4, S, S], on the device."""
     net = make_net(config["params"], options, compiler)
     obs = Pictures(net, options, compiler)("obs", torch.from_numpy(config["obs"]))
-    call = compiler.compile(net, (obs,), guard=guard)
+    call = compiler.compile(net, (obs,), guard=guard, **COMPILED[options.compile_mode])
 
     def values():
         with autocast(options, compiler):

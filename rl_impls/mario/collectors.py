@@ -5,6 +5,8 @@ Axes: C collectors of E environments, S pixels along a side of a frame.
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import numpy as np
 
 from ..common.starting import GAMES
@@ -14,6 +16,7 @@ from ._numpy import RESIZE
 from .games import make_game
 from .memory import STACK
 from .net import ACTIONS
+from .transport import PUT
 from .weights import SharedWeights
 
 NICENESS = {"equal": 0, "learner": GIVES_WAY}  # by the option ``priority``
@@ -91,7 +94,9 @@ class Collector:
         """Step environment k and send the experience; append an episode that ends to ``episodes``."""
         obs, time = self.obs[k], int(self.times[k])
         frame, reward, episode = self.games[k].step(action)
+        before = perf_counter()
         self.senders[k].put(obs[-1], action, reward, episode is not None, time)
+        self.senders[k].seconds[PUT] += perf_counter() - before
         obs[:-1] = obs[1:]
         if episode is not None:
             obs[:] = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .collectors import Collector
+from .transport import LINE
 
 SIDE_BY_SIDE = 8  # environments
 EPSILON = 0.05  # fraction of random actions, so that no episode loops for ever (Mnih et al. 2015)
@@ -12,6 +13,9 @@ EPSILON = 0.05  # fraction of random actions, so that no episode loops for ever 
 
 class Discard:
     """Sender that discards experiences, as evaluation does not learn."""
+
+    def __init__(self):
+        self.seconds = [0.0] * LINE
 
     def put(self, frame, action, reward, terminated, time):
         """Discard an experience."""

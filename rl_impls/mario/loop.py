@@ -29,7 +29,7 @@ TRANSPORTS = {"locked_queue": LockedQueue, "local_queues": LocalQueues, "shared_
 PHASES = ("waiting", "pushing", "sampling", "learning", "publishing")
 ROOM = 8  # rows of an environment besides those of an epoch, so that some can be sampled
 SHORT = 0.02  # seconds to wait for experiences between checks of the collectors
-COUNTED = ("produced", "delivered", "lost", "batches")
+COUNTED = ("produced", "delivered", "lost", "batches", "putting")
 BLOCKED = ("lock", "full", "empty")
 
 
@@ -204,7 +204,7 @@ class Pipeline(Op):
         self.collectors.tell([("set_state", state) for state in self.start])
         self.collectors.answers()
         self.replay.clear()
-        self.updates = 0
+        self.updates = self.publications = 0
         self.collect(-1)
         self.lags, self.episodes = [], []
         self.clock.reset()
@@ -228,14 +228,16 @@ class Pipeline(Op):
         """Return statistics by name, counted since the last reset.
 
         ``delivered`` experiences; those ``lost`` with a dead collector or a broken transport; ``batches`` delivered;
-        seconds that collectors and learner were ``blocked_lock``, ``blocked_full`` and ``blocked_empty``; experiences
-        ``waiting`` now; ``policy_lag``, the mean in updates, and ``most_policy_lag``; ``replaced_collectors`` since
-        construction; ``gpu_utilisation``, if torch learns on a GPU and nvidia-ml-py is installed.
+        seconds that collectors spent ``putting`` experiences, and that collectors and learner were ``blocked_lock``,
+        ``blocked_full`` and ``blocked_empty``; experiences ``waiting`` now; ``publications`` of weights;
+        ``policy_lag``, the mean in updates, and ``most_policy_lag``; ``replaced_collectors`` since construction;
+        ``gpu_utilisation``, if torch learns on a GPU and nvidia-ml-py is installed.
         """
         now = self.totals()
-        found = {name: now[name] - self.before[name] for name in ("delivered", "lost", "batches")}
+        found = {name: now[name] - self.before[name] for name in ("delivered", "lost", "batches", "putting")}
         found |= {f"blocked_{name}": now[name] - self.before[name] for name in BLOCKED}
         found["waiting"] = float(np.sum(self.transport.counters()["waiting"]))
+        found["publications"] = float(self.publications)
         lags = self.lags or [0]
         found |= {"policy_lag": float(np.mean(lags)), "most_policy_lag": float(np.max(lags))}
         found["replaced_collectors"] = float(self.replaced)
@@ -341,6 +343,7 @@ class Pipeline(Op):
                 self.collectors.publish(self.updates, self.learner.params)
             except TransportBroken:
                 self.restart()  # with these weights
+            self.publications += 1
             self.clock("publishing")
         if self.options.gpu_cache == "cleared":
             import torch

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..common.config import read_yaml
 from ..common.problem import Problem
 
 ACTIONS, STACK = 15, 4
@@ -287,5 +289,28 @@ def pipeline(
         "pipeline", found, np.arange(publish), io="own", max_calls=1, unit="experiences",
         items=pipeline_items(collectors, num_envs, batch_size, updates, publish),
         flops=pipeline_flops(collectors, num_envs, batch_size, updates, publish, side),
+        unreferenced="rounding changes which actions are taken; the workload's own tests check the loop",
+    )  # fmt: skip
+
+
+def shipped_pipeline(seed: int, name: str) -> Problem:
+    """One epoch of a shipped configuration, cut to one batch that passes through the network at once.
+
+    The weights are published at its end. As after exploration, a tenth of the actions are random.
+    """
+    from .agent import Config
+    from .net import init_net
+
+    values = dict(read_yaml(Path(__file__).parent / "configs" / f"{name}.yaml").values)
+    del values["seed"]
+    values |= {"updates": 1, "batch_size": values["batch_size"] // values["accumulate"], "accumulate": 1}
+    rng, of = np.random.default_rng(seed), Config(**values)
+    params = init_net(rng, of.side, of.norm == "batch", of.init)
+    found = of.pipeline(int(rng.integers(2**31))) | {"params": params, "target": params}
+    found |= {"epsilon": (EPSILON, EPSILON), "explore": 1}
+    sizes = of.collectors, of.num_envs, of.batch_size, of.updates, 1
+    return problem(
+        "pipeline", found, np.array([of.publish_every - 1]), io="own", max_calls=1, unit="experiences",
+        items=pipeline_items(*sizes), flops=pipeline_flops(*sizes, of.side),
         unreferenced="rounding changes which actions are taken; the workload's own tests check the loop",
     )  # fmt: skip

@@ -23,7 +23,7 @@ from ..common.workers import WorkersEnded
 
 FIELDS = {"actions": np.int32, "rewards": np.float32, "terminated": np.bool_, "times": np.int32}  # besides the frame
 LINE = 8  # 8-byte numbers per cache line; no two processes write to the same line
-FULL, LOCK = 0, 1  # places in a line of ``seconds``
+FULL, LOCK, PUT = 0, 1, 2  # places in a line of ``seconds``
 SHORT, LONG = 2e-5, 1e-3  # seconds of the first sleep while waiting, and of the longest
 
 
@@ -141,7 +141,8 @@ class Transport(ABC):
         Returns:
             ``produced``, ``delivered``, ``lost`` and ``waiting``, i64[streams] each; ``batches``, the number of calls
             of ``into``; and seconds: ``full`` f64[streams], senders waiting for room; ``lock`` f64[streams], senders
-            waiting for each other; ``empty``, the learner waiting for a first experience.
+            waiting for each other; ``empty``, the learner waiting for a first experience; ``putting`` f64[streams],
+            collectors calling ``put``, waiting for room included.
         """
         if self.last is not None:
             return self.last
@@ -155,4 +156,5 @@ class Transport(ABC):
             "lock": seconds[:, LOCK],
             "full": seconds[:, FULL],
             "empty": self.empty,
+            "putting": seconds[:, PUT],
         }

@@ -144,7 +144,7 @@ def verdicts(claims: Claims | None) -> dict[str, str]:
         return {}
     promised = [claim for claim in claims.claims if claim.least is not None]
     found = [context.verdict for claim in promised for context in claim.contexts]
-    judged = [verdict for verdict in found if verdict in ("holds", "partly", "refuted", "unclear")]
+    judged = [verdict for verdict in found if verdict in ("holds", "partly", "not met", "refuted", "unclear")]
     return {"claims hold": f"{judged.count('holds')} of {len(judged)}"}
 
 

@@ -5,7 +5,8 @@ const DASHES = { naive: "dash", full: "solid" }, OTHER_DASHES = ["dot", "dashdot
 const dash = (form, others) => DASHES[form] || OTHER_DASHES[others.indexOf(form) % 4] || "solid";
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "x", "star", "triangle-down", "hexagon"];
 const PARTS = {
-  holds: "--good", partly: "--5", refuted: "--bad", unclear: "--quiet", measured: "--1", promised: "--ink",
+  holds: "--good", partly: "--5", "not met": "--0", refuted: "--bad", unclear: "--quiet", measured: "--1",
+  promised: "--ink",
   slower: "--bad", gone: "--bad", error: "--bad", inconclusive: "--5", faster: "--good", ok: "--1", new: "--quiet",
 };
 
