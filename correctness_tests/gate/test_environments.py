@@ -182,16 +182,3 @@ def test_all_environments_are_removed_but_the_two_used_last_and_those_in_use(sid
     environments.remove_old(cache, "env-*", environments.KEPT)
     assert left(cache) == {"env-old", "env-new"}
     assert (cache / "build-a").is_dir()
-
-
-def test_an_environment_that_is_used_again_counts_as_used_last(side, pip, cache):
-    head = side("head", "library==3\n")
-    pip(MADE)
-    for _ in range(2):
-        with environments.environments(cache, LOCK) as python_for:
-            made = python_for("head", head).parents[1]
-        if not (cache / "env-newer").exists():
-            os.utime(made / ".ready", (0, 0))
-            used(cache, "older", 1)
-            used(cache, "newer", 2)
-    assert left(cache) == {made.name, "env-newer"}

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 
-from rlgauge.pairs import COSTLY_SECONDS, NOISY_FACTOR, Cores, Pairs, SamplePlan, is_precise
+from rlgauge.pairs import COSTLY_SECONDS, NOISY_FACTOR, Cores, Pairs, SamplePlan
 from rlgauge.rule import SAME, SLOWED, Record, Rule
 from rlgauge.run import Gate
-from rlgauge.statistics import error_of_median
 
 PLAN = SamplePlan(1, 1, True)
 
@@ -35,13 +33,6 @@ def scattered(by, middle=1.0):
 def test_a_case_that_scatters_gets_more_blocks_and_the_others_do_not():
     found = measured(dict.fromkeys("abc", PLAN), {"a": scattered(0.0), "b": scattered(0.3), "c": scattered(0.01)})
     assert {name: len(blocks) for name, blocks in found.items()} == {"a": 8, "b": 8 * NOISY_FACTOR, "c": 8}
-
-
-def test_blocks_end_as_soon_as_the_median_is_precise():
-    (blocks,) = measured({"a": PLAN}, {"a": scattered(0.04)}).values()
-    assert 8 < len(blocks) < 8 * NOISY_FACTOR
-    assert is_precise(blocks)
-    assert not is_precise(blocks[:-1])
 
 
 @pytest.mark.parametrize("by", [0.0, 0.03, 0.3])
@@ -79,27 +70,9 @@ def test_cases_that_are_costly_to_prepare_get_twice_as_many_blocks(preparing, bl
     assert {name: len(blocks) for name, blocks in found.items()} == {"a": blocks, "b": 3}
 
 
-def test_cases_alternate_in_random_order():
-    order = []
-    plans = dict.fromkeys("abcd", PLAN)
-    measured(plans, {name: lambda name=name: order.append(name) or (1.0, 1.0) for name in plans})
-    turns = [tuple(order[k : k + 4]) for k in range(0, len(order), 4)]
-    assert all(Counter(turn) == Counter("abcd") for turn in turns)
-    assert len(set(turns)) > 3
-
-
 def gate_of(records, rule, names=(), log=lambda line: None):
     records = records | {SAME: Record(), SLOWED: Record()}  # the canaries are still to be screened
     return Gate(None, "", "", (), (), records, None, rule, 0, 1.0, names=names, log=log)
-
-
-@pytest.mark.parametrize(("suspects", "quick"), [(1, 0), (4, 0), (5, 4)])
-def test_many_suspects_are_measured_thoroughly_only_after_the_first_futility_check(suspects, quick):
-    asked, names = [], [f"case {number}" for number in range(suspects)]
-    measuring = SimpleNamespace(measure=lambda records, names, place, phase, thorough: asked.append(thorough))
-    gate = gate_of({name: Record(screen=[[(1.0, 1.1)]] * 4) for name in names}, Rule())
-    gate.measure_phase(measuring, "confirm", 6, names, Cores((0, 1), 1))
-    assert asked == [False] * quick + [True] * (6 - quick)
 
 
 @pytest.mark.parametrize(("preparing", "screened"), [(COSTLY_SECONDS, 2), (COSTLY_SECONDS - 0.1, 4)])
@@ -129,14 +102,6 @@ def test_a_confirmation_that_its_first_look_leaves_open_goes_on_to_the_second(na
     gate = gate_of({name: Record(screen=[[(1.0, 1.1)]]) for name in values}, rule, names)
     gate.measure_phase(SimpleNamespace(measure=measure), "confirm", rule.most, list(values), Cores((0,), 0))
     assert [len(gate.records[name].confirm) for name in values] == pairs
-
-
-def test_the_error_of_a_median_is_that_of_a_normal_distribution():
-    rng = random.Random(0)
-    values = [rng.gauss(5.0, 2.0) for _ in range(10_000)]
-    assert error_of_median(values) == pytest.approx(1.2533 * 2.0 / 100, rel=0.05)
-    assert error_of_median([3.0]) == error_of_median([]) == 0.0
-    assert error_of_median([0.0, 10.0, 1.0, 2.0, 90.0]) == pytest.approx(1.2533 * 1.4826 * 2.0 / 5**0.5, rel=1e-12)
 
 
 def test_the_gate_moves_to_the_core_of_the_workers_and_back():

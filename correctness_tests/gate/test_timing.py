@@ -70,19 +70,6 @@ def test_resets_and_the_warm_up_call_are_not_timed(counting):
     assert (prepared.made, prepared.resets) == (31, 4)
 
 
-def test_without_warm_up_a_sample_makes_its_calls_alone(counting):
-    requests, prepared = counting
-    assert requests.sample("case", samples=2, warm=False)["seconds"] == pytest.approx(20, abs=0.01)
-    assert requests.sample("case", samples=2, calls=3, warm=False)["seconds"] == pytest.approx(6, abs=0.01)
-    assert prepared.made == 26
-
-
-def test_an_injected_slowdown_counts(counting):
-    requests, _ = counting
-    seconds = requests.sample("case", samples=1, injected_slowdown=0.005)["seconds"]
-    assert seconds == pytest.approx(10.005, abs=1e-4)
-
-
 @pytest.mark.parametrize(
     ("place", "call", "calls", "plan"),
     [(ONE, 0.001, 1, (1, 5, True)), (ONE, 0.001, 30, (10, 1, True)), (ONE, 0.0149, 7, (1, 1, True)),

@@ -116,15 +116,6 @@ def test_a_worker_runs_in_its_own_folder_variables_memory_and_session(root):
     assert reply["arguments"] == ["some", "words", "3", "1", "default"]
 
 
-def test_replies_come_in_the_order_of_requests_however_long_they_are(root):
-    with worker(root) as head:
-        for do in ("first", "long", "last"):
-            head.ask(do, number=len(do))
-        replies = [head.reply() for _ in range(3)]
-    assert [(reply["do"], reply["number"]) for reply in replies] == [("first", 5), ("long", 4), ("last", 4)]
-    assert replies[1]["text"] == "x" * 200_000
-
-
 def test_a_worker_gets_the_environment_without_variables_of_this_run(root, monkeypatch):
     for name in ("COV_CORE_SOURCE", "COVERAGE_PROCESS_START", "PYTEST_ADDOPTS", "GLIBC_TUNABLES", "OTHER_PYTEST_"):
         monkeypatch.setenv(name, "given")

@@ -66,8 +66,11 @@ def test_a_failed_build_is_one_line_and_leaves_nothing(tmp_path):
 
 @pytest.mark.parametrize(
     ("beside", "paths"),
-    [({}, []), ({"benchmarks/__init__.py": ""}, []), ({}, ["benchmarks/test_sorting.py"])],
-    ids=["files", "package", "conftest loaded first"],
+    [
+        pytest.param({}, [], id="files", marks=pytest.mark.slow),
+        pytest.param({"benchmarks/__init__.py": ""}, [], id="package", marks=pytest.mark.slow),
+        pytest.param({}, ["benchmarks/test_sorting.py"], id="conftest loaded first"),
+    ],
 )
 def test_the_built_package_is_imported_before_the_tree(tmp_path, beside, paths):
     install = (

@@ -7,6 +7,8 @@ import signal
 
 import pytest
 
+from rlgauge.__main__ import main
+
 from .made import QUICK, SLOWED, Gated, Repository, eventually, flat, work
 
 FILE = "benchmarks/test_endings.py"
@@ -142,8 +144,10 @@ def test_workers_that_die_end_their_tests_alone(ran):
         verdict, *empty, why = ran.rows[name]
         assert (verdict, *empty) == ("error", "", "", "", "", "")
         assert why.startswith(words)
+    assert "gate: stopping early: no further pair could make this run valid\n" in ran.text
     assert "invalid run, no verdict: 2 error, 1 ok, " in ran.text
     assert "Traceback" not in ran.text
+    assert main(["replay", str(ran.folder / "gate.json")]) == 2
 
 
 def test_no_failed_test_of_an_invalid_run_passes(ran):

@@ -168,7 +168,6 @@ def test_ctrl_c_keeps_whole_entries_and_leaves_no_process(measured, tmp_path):
         (["--since", "HEAD"], "HEAD..HEAD: no commits; the first revision must be an ancestor of the second"),
         (["--since", "v1", "-k", "none"], "no benchmark is selected by: -k none; change the selection"),
         (["--since", "v1", "--bogus"], "unrecognized arguments: --bogus"),
-        (["--since", "v1", "--minutes", "nan"], "--minutes: nan is not above 0; choose a larger number"),
         (["--since", "v1", "--file", "README.md"], "README.md, line 1: not a line that rlgauge history writes: "),
         (["--since", "v1", "--file", "other.jsonl"], "other.jsonl: its ratios are of a-machine, and this is "),
         (["show", "--file", "other.jsonl"], "other.jsonl: no ratios of this branch's commits; "),
