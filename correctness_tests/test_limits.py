@@ -98,26 +98,6 @@ def test_rate_and_share_are_of_one_call():
     assert (found["limit_share"], found["bound"]) == (pytest.approx(32 * 4 * 400 / 1e-3 / 1e8), "bytes")
 
 
-def test_phases_are_divided_by_the_number_of_calls():
-    figures = {"phases": {"waiting": 2.0}, "latency_p99_s": 3.0}
-    found = row_of("test_act[full-numpy]", pirl.act(0), calls=4, **figures)
-    assert (found["phases"], found["latency_p99_s"]) == ({"waiting": 0.5}, 3.0)
-
-
-@pytest.mark.parametrize(
-    ("share", "bound", "words"),
-    [
-        (None, None, "-"),
-        (0.0456, "bytes", "4.6 %"),
-        (0.124, "flops", "12 %"),
-        (1.5, "bytes", "in cache"),
-        (1.5, "flops", "150 %"),
-    ],
-)
-def test_share_in_words(share, bound, words):
-    assert limits.share_words(share, bound) == words
-
-
 def test_row_above_the_measured_peak_is_a_warning():
     rows = [
         {"id": "too fast", "limit_share": 1.01, "bound": "flops"},

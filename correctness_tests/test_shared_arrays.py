@@ -104,8 +104,3 @@ def test_memory_and_descriptor_are_freed_with_the_arrays():
     del array
     gc.collect()
     assert ours() == before
-
-
-def test_the_descriptor_is_not_inherited_by_another_program():
-    shared = SharedArrays(LAYOUT)
-    assert not os.get_inheritable(shared.descriptor)

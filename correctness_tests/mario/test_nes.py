@@ -128,14 +128,6 @@ def test_the_seed_fixes_initial_waits(make):
     assert same(course(make(5, wait=30), actions), wanted)
 
 
-def test_actions_are_those_of_the_package(installed):
-    nes.import_game()
-    from gym_super_mario_bros.actions import SIMPLE_MOVEMENT
-    from nes_py.wrappers import JoypadSpace
-
-    assert list(ACTIONS) == [sum(JoypadSpace._button_map[button] for button in buttons) for buttons in SIMPLE_MOVEMENT]
-
-
 def test_positions_do_not_overflow_eight_bits(make):
     game = make()
     game.reset()

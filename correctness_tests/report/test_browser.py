@@ -151,15 +151,6 @@ def test_a_button_is_reached_and_pressed_by_the_keyboard(page_file):
         assert name not in traces(page, "limit")
 
 
-def test_the_data_of_a_plot_are_a_table(page_file):
-    with reading(page_file) as page:
-        page.locator("[data-table=scaling] summary").click()
-        rows = page.locator("[data-table=scaling] tbody tr")
-        rows.first.wait_for()
-        assert rows.count() == 27
-        assert "160 us" in page.inner_text("[data-table=scaling]")
-
-
 def test_only_tables_scroll_sideways_on_a_phone(page_file):
     with reading(page_file, **PHONE) as page:
         page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")

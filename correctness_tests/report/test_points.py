@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from html import escape
 
-import pytest
-
 from correctness_tests.repositories.entries import order, over
 from perf_tests.report.html import gated, options, over_commits, promised, threads
 from perf_tests.report.html.claims import Claims
@@ -33,12 +31,6 @@ def test_intervals_have_their_low_end_below_and_their_high_end_above():
         assert all(point["low"] < point["y"] < point["high"] for point in points)
 
 
-@pytest.mark.parametrize(("same", "words"), [(True, "yes (close)"), (False, "no (close)")])
-def test_claims_say_whether_outputs_are_the_same(same, words):
-    figure = only(promised.chapter(Claims.model_validate(claims(context(same_holds=same)))))
-    assert figure.rows[0][-1] == words
-
-
 def test_a_gain_is_significant_where_its_interval_excludes_1():
     spans = Span(1.2, 1.1, 1.3), Span(0.9, 0.8, 0.95), Span(0.9, 0.8, 1.0)
     assert [options.judged(span) for span in spans] == [True, False, None]
@@ -63,20 +55,6 @@ def test_an_invalid_run_of_the_gate_says_why():
     wrong = found.decide().wrong
     assert wrong
     assert all(f"<b>{escape(words)}</b>" in gated.chapter(found).html for words in wrong)
-
-
-@pytest.mark.parametrize(("ours", "words"), [(0.0, "0 s"), (None, "not measured")])
-def test_a_figure_of_0_is_not_a_missing_one(ours, words):
-    found = Claims.model_validate(claims(context()))
-    found.claims[0].figures[0].ours, found.claims[0].figures[0].unit = ours, "s"
-    assert f"<td>{words}</td>" in promised.chapter(found).html
-
-
-def test_a_benchmark_above_the_measured_peak_is_named(run_of):
-    for share, count in ((0.9, 0), (1.4, 1)):
-        run = run_of([ours(limit_share=share)])
-        said = [words for words in cautions(run, [], None) if "machine's measured peak" in words]
-        assert [run.rows[0]["id"] in words for words in said] == [True] * count
 
 
 def test_of_two_runs_with_as_many_threads_the_later_one_counts(run_of):
