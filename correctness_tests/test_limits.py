@@ -40,16 +40,6 @@ def test_matrix_products_state_their_flops():
         assert flops == 8 * 8 * (8 + 8)  # each of so many sums has 8 products and 8 additions
 
 
-def test_least_time_of_a_burst_is_that_of_its_fastest_call(monkeypatch):
-    now, lengths = [0.0], iter([7.0, 3.0, 5.0, 1024 * limits.BURST])
-    monkeypatch.setattr(limits.time, "perf_counter", lambda: now[0])
-
-    def call():
-        now[0] += next(lengths) / 1024
-
-    assert limits.least_time(call) == 3 / 1024
-
-
 @pytest.mark.parametrize(
     ("flops", "moved", "precision", "expected"),
     [

@@ -80,13 +80,6 @@ def test_arbitrary_bytes_are_an_error(tmp_path, content):
         params.load(tmp_path / "junk")
 
 
-def test_files_without_a_digest_are_read(tmp_path):
-    from safetensors.numpy import save
-
-    (tmp_path / "foreign").write_bytes(save(NET))
-    assert_same(params.load(tmp_path / "foreign", like=NET), NET)
-
-
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=5), st.integers(0, 99))
 def test_initial_weights_lie_within_one_over_the_root_of_fan_in(sizes, seed):
     net = params.init_mlp(np.random.default_rng(seed), sizes)

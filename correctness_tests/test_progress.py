@@ -38,17 +38,6 @@ def test_line_shows_done_total_and_time_left(clock):
     ]
 
 
-def test_skipped_steps_are_neither_done_nor_left(clock):
-    said = []
-    with Progress(6, "rows", said.append) as shown:
-        for number in range(4):
-            clock[0] += 60
-            shown.step(f"row {number}")
-            if number == 1:
-                shown.skip(2)
-    assert said[1:] == ["[2/6, about 4 min left] row 1", "[3/4, about 60 s left] row 2", "[4/4] row 3"]
-
-
 def test_steps_without_a_line_are_shown_every_few_seconds(clock):
     said = []
     with Progress(100, "pairs", said.append) as shown:

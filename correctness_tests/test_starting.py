@@ -76,18 +76,6 @@ def test_single_threaded_workers_are_forked_and_others_spawned(tmp_path, threads
         assert all(Path(path).is_relative_to(ROOT) for path in each["modules"])
 
 
-def test_workers_have_the_cores_of_their_parent(tmp_path):
-    cores = len(os.sched_getaffinity(0))
-    before, after = said(
-        tmp_path,
-        "before = say()[1]",
-        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})",
-        "print(json.dumps([before, say()[1]]))",
-    )
-    assert [each["cores"] for each in before] == [cores] * 2
-    assert [each["cores"] for each in after] == [1] * 2
-
-
 def test_killed_fork_server_is_replaced(tmp_path):
     server = "forkserver._forkserver._forkserver_pid"
     first, second = said(

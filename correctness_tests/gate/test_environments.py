@@ -141,17 +141,6 @@ def test_an_interrupt_ends_pip_and_leaves_nothing(side, pip, python_for, cache, 
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
-def test_a_half_made_environment_is_made_anew(side, pip, cache):
-    calls, head = pip(MADE), side("head", "library==3\n")
-    for number in (1, 2):
-        with environments.environments(cache, LOCK) as python_for:
-            made = python_for("head", head).parents[1]
-        assert len(calls()) == number
-        assert not (made / "half").exists()
-        (made / ".ready").unlink()
-        (made / "half").touch()
-
-
 def used(cache, name, at):
     """Make an environment that was last used at a time."""
     ready = cache / f"env-{name}" / ".ready"

@@ -35,12 +35,6 @@ def test_a_case_that_scatters_gets_more_blocks_and_the_others_do_not():
     assert {name: len(blocks) for name, blocks in found.items()} == {"a": 8, "b": 8 * NOISY_FACTOR, "c": 8}
 
 
-@pytest.mark.parametrize("by", [0.0, 0.03, 0.3])
-def test_the_slower_side_does_not_change_the_number_of_blocks(by):
-    one, other = (measured({"a": PLAN}, {"a": scattered(by, middle)})["a"] for middle in (1.0, 1.5))
-    assert len(one) == len(other)
-
-
 @pytest.mark.parametrize(
     ("most", "more", "quick", "thorough"), [(3, 1, 3, 3), (100, 0, 8, 32), (100, 20, 20, 32), (20, 0, 8, 20)]
 )
@@ -73,21 +67,6 @@ def test_cases_that_are_costly_to_prepare_get_twice_as_many_blocks(preparing, bl
 def gate_of(records, rule, names=(), log=lambda line: None):
     records = records | {SAME: Record(), SLOWED: Record()}  # the canaries are still to be screened
     return Gate(None, "", "", (), (), records, None, rule, 0, 1.0, names=names, log=log)
-
-
-@pytest.mark.parametrize(("preparing", "screened"), [(COSTLY_SECONDS, 2), (COSTLY_SECONDS - 0.1, 4)])
-def test_cases_that_are_costly_to_prepare_are_screened_by_two_pairs(preparing, screened):
-    pairs = pairs_of()
-
-    def measure(records, names, place, phase, thorough):
-        for name in names:
-            pairs.prepare_seconds.setdefault(name, []).append(preparing if name == "a" else 1.0)
-            records[name].screen.append([(1.0, 1.02)])
-
-    gate = gate_of({name: Record() for name in "ab"}, Rule())
-    measuring = SimpleNamespace(measure=measure, costly=pairs.costly, start_seconds=0.0)
-    gate.measure_phase(measuring, "screen", 4, ["a", "b"], Cores((0, 1), 1))
-    assert [len(gate.records[name].screen) for name in "ab"] == [screened, 4]
 
 
 @pytest.mark.parametrize(("names", "pairs"), [("ab", [14, 7]), ("abcd", [14, 14])], ids=["whole", "shard"])

@@ -119,12 +119,6 @@ def test_export_writes_a_commit_or_parts_of_it(small, tmp_path):
     assert under(tmp_path / "parts") == ["b/two.py", "c.txt"]
 
 
-def test_a_commit_that_cannot_be_written_is_one_line(small, tmp_path):
-    with pytest.raises(GateError, match=r"^0{12} cannot be written: .+$"):
-        revisions.export(small.root, "0" * 40, tmp_path / "none")
-    assert not list(tmp_path.glob("*.index"))
-
-
 def test_export_ignores_export_attributes(small, tmp_path):
     clone, who = tmp_path / "clone", ("-c", "user.name=a", "-c", "user.email=a@b")
     revisions.git(tmp_path, "clone", "--quiet", str(small.root), "clone")

@@ -88,15 +88,6 @@ def test_the_blocks_of_a_pair_take_at_most_6_s_but_are_two(place, call, most):
     assert place.plan(call, 1).max_blocks == most
 
 
-@pytest.mark.parametrize(
-    ("call", "calls", "wall", "samples"),
-    [(0.001, 1, None, 5), (0.001, 1, 0.002, 5), (0.001, 1, 0.025, 4), (0.001, 2, 0.025, 2), (0.001, 1, 1.0, 1)],
-)
-def test_a_turn_that_is_mostly_not_timed_takes_at_most_100_ms(call, calls, wall, samples):
-    plan = ONE.plan(call, calls, wall)
-    assert (plan.calls, plan.samples) == (calls, samples)
-
-
 PLACED = """
 import os, threading
 from rlgauge.worker import Requests

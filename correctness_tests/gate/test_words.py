@@ -59,16 +59,6 @@ def test_cases_are_sorted_worst_first_without_canaries():
     assert counted.endswith(", 3 ok, 2 unchanged, 2 skipped; 1 output changed")
 
 
-def test_a_failure_against_the_anchor_says_so():
-    older = decided({"case": timed(SLOW[:4], SLOW), "lost": Record(state="gone")})[0]
-    outcome = decided({"both": timed(SLOW[:4], SLOW), "lost": Record(state="gone")}, anchor=older)[1]
-    assert (
-        report.failure("case", outcome) == f"against the anchor: {report.line('case', outcome.anchor.findings['case'])}"
-    )
-    assert report.failure("both", outcome) == report.line("both", outcome.findings["both"])
-    assert report.failure("lost", outcome) == "lost: gone; against the anchor: lost: gone"
-
-
 def test_markdown_of_a_run():
     records = {
         "slow": timed(SLOW[:4], SLOW, answer_changed=True),
@@ -92,17 +82,3 @@ def test_markdown_of_a_run():
         "",
         report.canaries(outcome.findings),
     ]
-
-
-def test_markdown_of_a_run_that_timed_nothing_and_of_an_invalid_one():
-    machine = {"cpu_model": "abacus"}
-    about = {"base": "b" * 40, "head": "a head", "seed": 0, "seconds": 6.0, "machine": machine, "rule": Rule()}
-    calm = Artifact(**about, records={"kept": Record(state="unchanged"), "more": Record(state="new")})
-    assert report.markdown(calm, calm.decide()) == (
-        "### Speed of a head against bbbbbbbbbbbb: passed\n\n1 new, 1 unchanged; 0.1 min on abacus.\n"
-    )
-    void = Artifact(**about, records={name: Record(state="error", words="Killed") for name in "ab"})
-    wanted = ["2 of 2 tests could not be measured: a: Killed"]
-    text = report.markdown(void, void.decide())
-    assert text.startswith("### Speed of a head against bbbbbbbbbbbb: invalid run, no verdict\n")
-    assert [line for line in text.splitlines() if line.startswith("**")] == [f"**{words}**" for words in wanted]

@@ -103,16 +103,6 @@ def test_an_episode_ends_with_a_penalty_and_the_next_starts_the_same(make):
     assert same(again, steps)
 
 
-def test_a_reset_in_mid_episode_starts_afresh(make):
-    game = make()
-    wanted = course(game, drawn(150))
-    game.reset()
-    for action in drawn(70, seed=1):
-        if game.step(action)[2]:
-            break
-    assert same(course(game, drawn(150)), wanted)
-
-
 def test_progress_is_the_furthest_of_the_episode(make):
     game = make()
     game.reset()

@@ -100,30 +100,6 @@ def test_take_waits_only_for_the_first_experience_and_no_longer_than_its_limit(k
     assert transport.counters()["empty"] > found
 
 
-def test_time_waiting_for_the_lock_is_counted(make):
-    transport, taken = make("locked_queue"), Taken(2, SHAPE)
-    with transport.queues[0]._wlock:
-        start(collect, transport.sender(1), SHAPE, 0, 1)
-        until(lambda: transport.counters()["produced"][1], "a collector")
-        time.sleep(0.2)
-    take_all(transport, taken, [0, 1])
-    until(lambda: transport.counters()["lock"][1] > 0.05, "the feeder")
-    assert transport.counters()["lock"][0] == 0
-
-
-@every_kind
-def test_frames_need_not_be_contiguous_and_numbers_may_be_numpys(kind, make):
-    transport, found = make(kind), []
-    sender = transport.sender(0)
-    frame = np.arange(24, dtype=np.uint8).reshape(4, 6)[:, ::2].T
-    sender.put(frame, np.int64(-3), np.float64(0.1), np.bool_(True), np.uint8(9))
-    sender.put(frame + 1, True, 3, 1, np.int32(2))
-    while len(found) < 2:
-        transport.take(lambda index, *arrays: found.extend(zip(*(one.copy() for one in arrays))), 0.1)
-    np.testing.assert_array_equal([row[0] for row in found], [frame, frame + 1])
-    assert [row[1:] for row in found] == [(-3, np.float32(0.1), True, 9), (1, 3, True, 2)]
-
-
 def held_before():
     """What this process holds after a garbage collection."""
     gc.collect()

@@ -52,30 +52,6 @@ def test_weights_that_were_read_are_a_copy():
     assert versions_of(kept) == {0}
 
 
-class Between(dict):
-    """Weights that call a function before each array is read."""
-
-    def __init__(self, params, do):
-        super().__init__(params)
-        self.do = do
-
-    def __getitem__(self, name):
-        self.do(name)
-        return super().__getitem__(name)
-
-
-def test_a_version_is_read_only_once_it_is_whole():
-    weights, seen = SharedWeights(filled(0)), []
-    for version in range(1, 6):
-        weights.publish(version, Between(filled(version), lambda name: seen.append((weights.newest, *weights.read()))))
-        for newest, read, params in seen:
-            assert newest == read == version - 1
-            assert versions_of(params) == {version - 1}
-        assert len(seen) == len(SHAPES)
-        assert weights.read()[0] == version
-        seen.clear()
-
-
 def keep_reading(weights, pipe, reads):
     """Read as fast as possible; send what was wrong, how many versions were seen, and whether torch was imported."""
     wrong, seen, last = [], set(), -1

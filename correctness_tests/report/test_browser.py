@@ -115,25 +115,6 @@ def test_a_backend_that_is_switched_off_is_drawn_nowhere(page_file):
         assert traces(page, "scaling") == before
 
 
-def test_buttons_choose_forms_measures_and_workloads(page_file):
-    with reading(page_file) as page:
-        assert not any("only_relu" in name for name in traces(page, "scaling"))
-        page.locator("#scaling button", has_text="only_relu").click()
-        assert any("only_relu" in name for name in traces(page, "scaling"))
-        first = "plot => plot.data[0].y[0]"
-        seconds = page.eval_on_selector("[data-plot=scaling]", first)
-        page.locator("#scaling button", has_text="items per second").click()
-        rate = 32 / seconds
-        assert page.eval_on_selector("[data-plot=scaling]", first) == pytest.approx(rate, rel=1e-4)
-        bars = "plot => [plot.data[0].error_y.array[0], plot.data[0].error_y.arrayminus[0]]"
-        ends = [rate * (1 / 0.98 - 1), rate * (1 - 1 / 1.02)]  # of a time 2 % lower, and 2 % higher
-        assert page.eval_on_selector("[data-plot=scaling]", bars) == pytest.approx(ends, rel=1e-3)
-        page.locator("#workloads button", has_text="snake").click()
-        assert page.locator("[data-plot=scaling]").is_visible()
-        assert traces(page, "limit") == ["torch"]
-        assert page.inner_text("[data-words=phases]") == "Nothing of snake here."
-
-
 def test_a_button_is_reached_and_pressed_by_the_keyboard(page_file):
     with reading(page_file) as page:
         focused = "document.activeElement"

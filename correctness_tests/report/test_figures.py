@@ -14,7 +14,6 @@ from perf_tests.report.html import (
     options,
     over_commits,
     phases,
-    promised,
     scaling,
     threads,
 )  # fmt: skip
@@ -23,9 +22,8 @@ from perf_tests.report.html.facts import cautions, facts
 from perf_tests.report.html.page import embedded, page
 from perf_tests.report.html.runs import BadInput, read
 from rlgauge.history_table import drawn
-from rlgauge.rule import Record
 
-from .made_up import KNOWN, artifact, claims, context, foreign, foreign_result, ours, result, write
+from .made_up import KNOWN, artifact, claims, foreign, foreign_result, ours, result, write
 
 
 @pytest.fixture
@@ -120,24 +118,6 @@ def test_faster_or_within_the_intervals_is_not_slower_with_more_threads(run_of, 
     assert not chapter.html
 
 
-def test_claims_are_shown_as_promised_and_as_measured():
-    found = claims(context(), context(None, "needs cuda", low=None, high=None, n=0, same_holds=None))
-    chapter = promised.chapter(Claims.model_validate(found))
-    figure = only(chapter)
-    assert figure.rows[0][2:] == [
-        "4.7 x",
-        "alone: test_act[full-torch-1] against test_act[naive-torch-1]",
-        "2.10 (1.90-2.40)",
-        "7",
-        "partly",
-        "yes (close)",
-    ]
-    assert figure.rows[1][4:7] == ["not measured", "", "needs cuda"]
-    assert {series.name: len(series.points) for series in figure.series} == {"partly": 1, "promised": 2}
-    assert "1 partly, 1 needs cuda" in chapter.lead
-    assert "812 samples/s" in chapter.html
-
-
 def test_the_gates_verdicts_are_shown_worst_first():
     chapter = gated.chapter(artifact())
     figure = only(chapter)
@@ -196,14 +176,3 @@ def test_the_page_asks_for_nothing(run_of):
     assert not re.findall(r"""(?:src|href)=["'](?!#)""", own)
     assert "default-src 'none'" in own
     assert "http" not in own.replace("http-equiv", "")
-
-
-def test_cases_that_failed_the_gate_are_named():
-    made = artifact()
-    made.records["pirl.loss[full-numpy]"] = Record(state="new")
-    chapter = gated.chapter(made)
-    assert KNOWN in chapter.html
-    assert "pirl.act" not in chapter.html
-    figure = only(chapter)
-    assert set(figure.labels["categories"]) == {KNOWN, "pirl.act[full-numpy]"}  # what has no time is in the table alone
-    assert {cells[0] for cells in figure.rows} == {*figure.labels["categories"], "pirl.loss[full-numpy]"}

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from correctness_tests.repositories.entries import order, over
-from perf_tests.report.html import gated, options, over_commits, promised, threads
+from perf_tests.report.html import gated, over_commits, promised
 from perf_tests.report.html.claims import Claims
 from perf_tests.report.html.facts import cautions, tiles
 from perf_tests.report.html.page import outcome, verdicts
-from perf_tests.report.order import Span
 from rlgauge.history_table import drawn
 
 from .made_up import artifact, claims, context, ours
-from .test_figures import only, run_of
+from .test_figures import run_of
 
 __all__ = ["run_of"]  # a fixture
 CPU = {"cpu_model": "a CPU", "cores": 2}
@@ -31,11 +28,6 @@ def test_intervals_have_their_low_end_below_and_their_high_end_above():
         assert all(point["low"] < point["y"] < point["high"] for point in points)
 
 
-def test_a_gain_is_significant_where_its_interval_excludes_1():
-    spans = Span(1.2, 1.1, 1.3), Span(0.9, 0.8, 0.95), Span(0.9, 0.8, 1.0)
-    assert [options.judged(span) for span in spans] == [True, False, None]
-
-
 def test_tiles_count_claims_with_a_published_figure_benchmarks_and_backends(run_of):
     words = ("holds", "partly", "refuted", "unclear", "needs CUDA", "error")
     found = Claims.model_validate(claims(*(context(verdict=word) for word in words)))
@@ -45,22 +37,6 @@ def test_tiles_count_claims_with_a_published_figure_benchmarks_and_backends(run_
     assert outcome(artifact()) == {"the gate": "failed"}
     run = run_of([ours(), ours(backend="jax"), ours("act", workload="snake")])
     assert tiles(run.rows, {}) == {"benchmarks": "3", "workloads": "2", "backends": "2"}
-
-
-def test_an_invalid_run_of_the_gate_says_why():
-    found = artifact()
-    assert "; 10.0 min." in gated.chapter(found).html
-    for name in [name for name in found.records if "slowed" in name]:
-        del found.records[name]
-    wrong = found.decide().wrong
-    assert wrong
-    assert all(f"<b>{escape(words)}</b>" in gated.chapter(found).html for words in wrong)
-
-
-def test_of_two_runs_with_as_many_threads_the_later_one_counts(run_of):
-    timed = [(1, 1e-3), (2, 9e-3), (2, 5e-4)]
-    runs = [run_of([ours(seconds=s, threads=n)], f"{k}.json") for k, (n, s) in enumerate(timed)]
-    assert only(threads.chapter(runs)).series[0].points[1]["y"] == 5e-4
 
 
 def test_runs_and_claims_of_other_machines_or_commits_are_warnings(run_of):

@@ -9,7 +9,7 @@ import pytest
 from rlgauge.benchmarks import builds
 from rlgauge.rule import GateError
 
-from .made import FIND, QUICK, WHOLE, Repository, compiled, flat, work
+from .made import QUICK, WHOLE, Repository, compiled, flat, work
 
 SLOW, KEPT = (f"benchmarks/test_sum.py::test_{name}" for name in ("slow", "kept"))
 BUILD = "python -m pip install --no-deps --no-build-isolation --quiet --disable-pip-version-check ."
@@ -105,11 +105,3 @@ def test_each_side_runs_the_build_of_its_own_tree(toy, tmp_path, command):
     again = toy.run(*toy.command("HEAD", tmp_path, "--gate-build", command, "--collect-only"))
     assert "gate: building " not in again[1], again[1]
     assert toy.git("status", "--porcelain", "--", "fastsum/_sum.c").endswith("fastsum/_sum.c")
-
-
-@pytest.mark.slow
-def test_without_a_build_the_missing_module_is_named(toy, tmp_path):
-    toy.at("start", compiled(turns=115))
-    ran = toy.gate("HEAD", tmp_path, rule=FIND)
-    assert ran.code == 2
-    assert "No module named 'fastsum._sum'" in ran.text

@@ -9,9 +9,8 @@ import signal
 
 import pytest
 
-from rlgauge.case import Case
-from rlgauge.compare import Plan, Ranking, Result, resolve_id, spread
-from rlgauge.compare_file import Comparison, groups, read, resumable_rows
+from rlgauge.compare import Plan, Ranking, Result, resolve_id
+from rlgauge.compare_file import read
 from rlgauge.rule import GateError
 
 from .made import INI, Repository, flat
@@ -202,10 +201,6 @@ def test_a_result_is_one_line(measure, values, line):
     assert result.verdict == (line.partition(":")[0] if ":" in line and "minus" not in line else "")
 
 
-def test_spread_is_the_interquartile_range_over_the_median():
-    assert spread([5.0, 1.0, 2.0, 4.0, 3.0]) == pytest.approx(2 / 3)
-
-
 def test_rank_orders_tests_with_ties(repository, tmp_path):
     out = tmp_path / "out.json"
     code, text = repository.run("rlgauge", "rank", "*::test_pace[*", "--json", out)
@@ -301,45 +296,6 @@ def test_an_interrupted_file_of_comparisons_is_resumed(repository, comparisons, 
     table = text.splitlines()[-3:]
     assert table[0].split("  ")[0] == "comparison"
     assert table[2].split()[:3] == ["waits", "waits", "3"]
-
-
-def grouped(*rows):
-    """Return the groups of comparisons, each given by its tests and the options that it sets."""
-    comparisons = {}
-    for number, (tests, options) in enumerate(rows):
-        row = Comparison(str(number), *tests, **options)
-        comparisons[row.name] = row, row.plan(Plan()), tuple(Case(test, all_cores=test == "pool") for test in tests)
-    return groups(comparisons)
-
-
-def test_comparisons_on_one_core_share_processes_unless_their_options_differ():
-    assert grouped(("ab", {}), ("bc", {"items": True}), ("ca", {"outputs": "ignore"})) == [["0", "1", "2"]]
-    assert grouped(("ab", {}), ("bc", {"precision": 0.1}), ("cd", {"measure": "peak_rss"})) == [["0"], ["1"], ["2"]]
-    assert [len(group) for group in grouped(*[((str(k), "b"), {}) for k in range(9)])] == [8, 1]
-
-
-def test_comparisons_on_all_cores_share_processes_within_a_group():
-    both, torch, jax = {"cores": "all"}, {"cores": "all", "group": "torch"}, {"cores": "all", "group": "jax"}
-    assert grouped(("ab", both), ("bc", both), ("ab", {**both, "measure": "spread"})) == [["0", "2"], ["1"]]
-    assert grouped(("ab", torch), ("bc", jax), ("cd", torch)) == [["0", "2"], ["1"]]
-    assert grouped((("a", "pool"), torch), ("cd", torch)) == [["0"], ["1"]]
-
-
-def test_only_results_of_the_same_conditions_are_resumed(tmp_path):
-    out, said = tmp_path / "out.json", []
-    rows = {"measured": {"value": 2.0}, "failed": {"error": "why"}}
-    out.write_text(json.dumps({"conditions": {"seed": 0, "options": {}}, "comparisons": rows}))
-    assert resumable_rows(out, {"seed": 0, "options": {}}, said.append) == {"measured": {"value": 2.0}}
-    assert resumable_rows(out, {"seed": 1, "options": {"minutes": 5}}, said.append) == {}
-    assert resumable_rows(tmp_path / "none", {}, said.append) == {}
-    assert said == [
-        f"compare: resuming with 1 comparison from {out}",
-        "compare: starting over: changed since the interrupted run: seed, options",
-        f"compare: nothing to resume: {tmp_path / 'none'} does not exist",
-    ]
-    out.write_text('{"speed": 1}')
-    with pytest.raises(GateError, match="not a file that rlgauge compare --file writes: "):
-        resumable_rows(out, {}, said.append)
 
 
 @pytest.mark.parametrize(

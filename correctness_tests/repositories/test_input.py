@@ -49,7 +49,7 @@ def toy(tmp_path_factory):
         ({}, ["--gate-build", "make 'all"], '--gate-build: "make \'all" is not a shell command: No closing quotation'),
         ({}, ["--gate-benchmarks", "nowhere"], "--gate-benchmarks nowhere: give an existing file or folder of this"),
         ({}, ["--gate-benchmarks", "."], "no package under test: all modules are benchmarks, in .; "),
-        ({}, ["--gate-shard", "3/2"], "--gate-shard '3/2': write I/N, for example 2/4"),
+        ({}, ["--gate-allow=tst=why"], "--gate-allow 'tst': it matches no benchmark; did you mean"),
     ],
 )
 def test_a_mistake_is_one_line(toy, tmp_path, files, options, message):

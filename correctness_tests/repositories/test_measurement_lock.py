@@ -68,13 +68,6 @@ def test_a_second_process_waits_says_so_and_begins_when_the_first_is_killed(star
     assert line_of(third.stdout) == b"measuring\n"
 
 
-def test_an_error_releases_the_lock(tmp_path, capsys):
-    with pytest.raises(ZeroDivisionError), measurement_lock(tmp_path / "new" / "cache"):
-        _ = 1 // 0
-    with measurement_lock(tmp_path / "new" / "cache"):
-        assert "waiting" not in "".join(capsys.readouterr())
-
-
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
     toy = Repository(tmp_path_factory.mktemp("lock") / "toy", flat() | INI)

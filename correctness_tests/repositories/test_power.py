@@ -7,7 +7,6 @@ import math
 import pytest
 
 from rlgauge import measurements, power
-from rlgauge.power import SLOWDOWNS
 from rlgauge.rule import EXPECTED, SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Rule
 
 from .made import INI, Repository, flat
@@ -32,11 +31,6 @@ def test_the_table_counts_each_slowdown_of_the_cases_that_all_pairs_have():
     assert rows([line(a=0.2, b=0.0, c=0.0)] * 10)[1:] == ["0/11"] * 3  # 3 / 2^8 is above 0.01
     labels = [row.strip("| ").split(" | ")[0] for row in power.table(lines, RULE).splitlines()]
     assert labels[2:6] == ["0%, the same code", "2%", "5%", "10%"]
-
-
-def test_too_few_pairs_for_a_verdict_are_no_table():
-    with pytest.raises(GateError, match=r"^power: the file has 9 pairs, and a verdict needs 10; "):
-        power.table([{"what": "machine"}, *[line(a=0.0)] * 9], RULE)
 
 
 def test_a_fault_has_a_row_with_the_slowdown_of_each_of_its_tests():
@@ -143,9 +137,3 @@ def test_a_mistake_is_one_line_and_code_2(toy, tmp_path, options, words):
     assert words in text.splitlines()[-1]
     assert "Traceback" not in text
     assert not file.exists() or [line["what"] for line in power.read(file)] == ["machine"]
-
-
-@pytest.mark.parametrize(("text", "slowdowns"), [("0.05", (0.05,)), ("0.1, 0.02,", (0.02, 0.1)), ("", ())])
-def test_slowdowns_are_parsed_in_ascending_order(text, slowdowns):
-    assert power.parse_slowdowns(text) == slowdowns
-    assert SLOWDOWNS == (0.02, 0.05, 0.1)

@@ -49,11 +49,6 @@ def test_a_step_is_found_in_the_first_a_middle_and_the_last_commit(place, size):
     assert found.verdict == ("slower" if size > 0 else "faster")
 
 
-def test_two_steps_are_two():
-    found = conclude([0.08 * (k >= 4) + 0.06 * (k >= 8) for k in range(COMMITS)])
-    assert [step.commit for step in found.steps] == [commit(5), commit(9)]
-
-
 def test_a_repaired_slowdown_is_two_steps_and_ok_by_the_end():
     found = conclude([0.08 * (4 <= k < 8) for k in range(COMMITS)])
     assert [(step.commit, step.log_ratio > 0) for step in found.steps] == [(commit(5), True), (commit(9), False)]
@@ -88,13 +83,6 @@ def test_the_error_of_a_release_is_shared_by_the_commits_after_it():
     (found,) = judged(series([link, *after], order(40)))
     assert found.end.high - found.end.low > 0.04
     assert found.verdict == "ok"
-
-
-def test_a_history_of_one_commit_has_a_verdict():
-    (one,) = judged(series([entry(1, 0, pairs(0.1))], order(1)))
-    assert one.verdict == "slower"
-    (same,) = judged(series([unchanged(1, 0, 0)], order(1)))
-    assert (same.verdict, same.steps, same.end.log_ratio) == ("ok", [], 0.0)
 
 
 def test_p_values_are_adjusted_for_all_cases():

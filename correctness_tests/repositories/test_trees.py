@@ -37,11 +37,6 @@ def test_a_project_in_a_folder_of_tests_is_no_benchmark(tmp_path):
     assert benchmark_paths(files, tmp_path) == ["perf/bench", "perf/test_b.py", "tests"]
 
 
-def test_projects_are_folders_with_a_build_file():
-    files = ["pyproject.toml", "libs/a/pyproject.toml", "libs/b/setup.py", "libs/b/setup.cfg", "libs/c/x.py"]
-    assert trees.projects(files) == ["libs/a", "libs/b"]
-
-
 def test_conftests_of_the_folders_above_belong_to_the_benchmarks(tmp_path):
     made(tmp_path, "conftest.py", "pkg/conftest.py", "pkg/tests/conftest.py", "other/conftest.py")
     assert conftests(["pkg/tests"], tmp_path) == ["conftest.py", "pkg/conftest.py"]
