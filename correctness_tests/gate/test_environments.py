@@ -13,7 +13,6 @@ import pytest
 
 from rlgauge import environments
 from rlgauge.environments import missing_requirement
-from rlgauge.interrupts import by_sigterm
 from rlgauge.rule import GateError
 
 LOCK = "requirements/some.txt"
@@ -130,15 +129,6 @@ def test_an_environment_that_cannot_be_made_is_one_line_and_leaves_nothing(side,
         python_for("head", side("head", "library==3\n"))
     assert str(error.value) == f"head's environment cannot be created from its lock file: {words}"
     assert not [path for path in cache.iterdir() if path.is_dir()]
-
-
-def test_an_interrupt_ends_pip_and_leaves_nothing(side, pip, python_for, cache, tmp_path):
-    pip(f"echo $$ > {tmp_path}/pid; kill -TERM {os.getpid()}; exec sleep 60")
-    with by_sigterm(), pytest.raises(KeyboardInterrupt):
-        python_for("head", side("head", "library==3\n"))
-    assert not [path for path in cache.iterdir() if path.is_dir()]
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
 def used(cache, name, at):

@@ -130,15 +130,3 @@ def test_a_failure_while_a_case_is_timed_belongs_to_that_case(reply):
     with pytest.raises(CaseError, match=r"^head: why$") as caught:
         pairs_of().block(workers, "a", SamplePlan(1, 1, True))
     assert caught.value.name == "a"
-
-
-def test_tests_of_a_file_stay_together_in_random_order():
-    names = [f"{file}::{test}" for file in "xyz" for test in "abc"]
-    pairs, orders = pairs_of(), set()
-    for _ in range(20):
-        shuffled = pairs.shuffled(names)
-        assert sorted(shuffled) == names
-        files = [name.partition("::")[0] for name in shuffled]
-        assert [files[k : k + 3] for k in (0, 3, 6)] == [[file] * 3 for file in dict.fromkeys(files)]
-        orders.add(tuple(shuffled))
-    assert len(orders) > 10

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlgauge.pairs import COSTLY_SECONDS, NOISY_FACTOR, Cores, Pairs, SamplePlan
+from rlgauge.pairs import NOISY_FACTOR, Cores, Pairs, SamplePlan
 from rlgauge.rule import SAME, SLOWED, Record, Rule
 from rlgauge.run import Gate
 
@@ -50,18 +50,6 @@ def test_the_blocks_of_a_quick_pair_are_the_first_of_a_thorough_one(by, more):
     plan = SamplePlan(1, 1, True, 100, more)
     quick, thorough = (measured({"a": plan}, {"a": scattered(by)}, which)["a"] for which in (False, True))
     assert pairs_of().quick_blocks(thorough, plan) == quick
-
-
-@pytest.mark.parametrize(
-    ("preparing", "blocks"),
-    [([COSTLY_SECONDS], 8), ([COSTLY_SECONDS, COSTLY_SECONDS], 16), ([2 * COSTLY_SECONDS, 1.0], 8)],
-)
-def test_cases_that_are_costly_to_prepare_get_twice_as_many_blocks(preparing, blocks):
-    pairs = pairs_of()
-    pairs.prepare_seconds["a"] = preparing
-    plans = {"a": PLAN, "b": SamplePlan(1, 1, True, max_blocks=3)}
-    found = pairs.measure_blocks(plans, lambda name: (1.0, 1.0))
-    assert {name: len(blocks) for name, blocks in found.items()} == {"a": blocks, "b": 3}
 
 
 def gate_of(records, rule, names=(), log=lambda line: None):

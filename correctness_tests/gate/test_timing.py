@@ -50,20 +50,6 @@ def counting(monkeypatch):
     return requests, prepared
 
 
-def test_a_call_takes_its_share_of_a_sample_and_its_wall_time_includes_the_reset(counting):
-    requests, prepared = counting
-    prepared.calibrate = lambda: prepared.calls
-    assert requests.measure("case") == {
-        "calls": 10,
-        "call": pytest.approx(1.0),
-        "wall": pytest.approx(11.0),
-        "iterations": 1,
-    }
-    seconds = iter([8.0, 2.0, 14.0])
-    prepared.sample = lambda: next(seconds)
-    assert requests.measure("case")["call"] == 0.2  # the fastest of three counts
-
-
 def test_resets_and_the_warm_up_call_are_not_timed(counting):
     requests, prepared = counting
     assert requests.sample("case", samples=3)["seconds"] == pytest.approx(30, abs=0.01)

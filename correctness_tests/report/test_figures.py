@@ -14,6 +14,7 @@ from perf_tests.report.html import (
     options,
     over_commits,
     phases,
+    promised,
     scaling,
     threads,
 )  # fmt: skip
@@ -23,7 +24,7 @@ from perf_tests.report.html.page import embedded, page
 from perf_tests.report.html.runs import BadInput, read
 from rlgauge.history_table import drawn
 
-from .made_up import KNOWN, artifact, claims, foreign, foreign_result, ours, result, write
+from .made_up import KNOWN, artifact, claims, context, foreign, foreign_result, ours, result, write
 
 
 @pytest.fixture
@@ -118,6 +119,24 @@ def test_faster_or_within_the_intervals_is_not_slower_with_more_threads(run_of, 
     assert not chapter.html
 
 
+def test_claims_are_shown_as_promised_and_as_measured():
+    found = claims(context(), context(None, "needs cuda", low=None, high=None, n=0, same_holds=None))
+    chapter = promised.chapter(Claims.model_validate(found))
+    figure = only(chapter)
+    assert figure.rows[0][2:] == [
+        "4.7 x",
+        "alone: test_act[full-torch-1] against test_act[naive-torch-1]",
+        "2.10 (1.90-2.40)",
+        "7",
+        "partly",
+        "yes (close)",
+    ]
+    assert figure.rows[1][4:7] == ["not measured", "", "needs cuda"]
+    assert {series.name: len(series.points) for series in figure.series} == {"partly": 1, "promised": 2}
+    assert "1 partly, 1 needs cuda" in chapter.lead
+    assert "812 samples/s" in chapter.html
+
+
 def test_the_gates_verdicts_are_shown_worst_first():
     chapter = gated.chapter(artifact())
     figure = only(chapter)
@@ -176,3 +195,34 @@ def test_the_page_asks_for_nothing(run_of):
     assert not re.findall(r"""(?:src|href)=["'](?!#)""", own)
     assert "default-src 'none'" in own
     assert "http" not in own.replace("http-equiv", "")
+
+
+CPU = {"cpu_model": "a CPU", "cores": 2}
+
+
+def test_intervals_have_their_low_end_below_and_their_high_end_above():
+    chapters = [
+        gated.chapter(artifact()),
+        over_commits.chapter(drawn(over([0.0] * 3 + [0.1] * 3), order(6))),
+        promised.chapter(Claims.model_validate(claims(context()))),
+    ]
+    for chapter in chapters:
+        points = chapter.figures[0].series[0].points
+        assert points
+        assert all(point["low"] < point["y"] < point["high"] for point in points)
+
+
+def test_runs_and_claims_of_other_machines_or_commits_are_warnings(run_of):
+    run, other = run_of([ours()]), run_of([ours()], "b.json")
+    run.machine.update(CPU)
+    other.machine.update(CPU)
+    same = Claims.model_validate(claims() | {"commit": run.commit, "machine": CPU})
+    assert cautions(run, [other], same) == []
+    other.machine.update(cores=64, git="ffff")
+    found = Claims.model_validate(claims() | {"commit": "eeee", "machine": CPU | {"cpu_model": "b CPU"}})
+    said = cautions(run, [other], found)
+    for words in ("other machines: a CPU, 64 cores.", "other commits: ffff.",
+                  "another machine: b CPU, 2 cores.", "another commit: eeee."):  # fmt: skip
+        assert any(words in line for line in said), said
+    dirty = same.model_copy(update={"dirty": True})
+    assert cautions(run, [], dirty) == ["The claims were measured with uncommitted changes."]

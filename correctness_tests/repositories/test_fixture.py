@@ -23,13 +23,6 @@ def fixture(take=lambda benchmarked: benchmarked.first_output()):
     return Benchmark(take, "test_it", "a group", {"x": 1})
 
 
-def test_a_sample_is_the_time_of_its_calls(clock):
-    made = TimedFunction(lambda x, y: clock(x * y), (2,), {"y": 3})
-    made.calls = 5
-    assert made.sample() == 30
-    assert made.seconds == [6]
-
-
 @pytest.mark.parametrize("around", [{}, {"teardown": lambda: None}])
 def test_iterations_are_timed_as_one_call(clock, around):
     made = TimedFunction(lambda: clock(2), iterations=3, **around)
@@ -70,17 +63,6 @@ def test_warm_up_ends_after_a_hundred_calls_or_30_ms(clock, seconds, calls):
     seen = []
     TimedFunction(lambda: seen.append(clock(seconds))).warm_up()
     assert len(seen) == calls
-
-
-def test_stats_are_those_of_the_timed_calls():
-    def take(benchmarked):
-        benchmarked.seconds += [1.0, 2.0, 6.0]
-
-    one = fixture(take)
-    one(lambda: None)
-    stats = one.stats.stats
-    assert (stats.min, stats.max, stats.mean, stats.median, stats.rounds, one.stats["total"]) == (1, 6, 3, 2, 3, 9)
-    assert (one.group, one.params, one.disabled) == ("a group", {"x": 1}, False)
 
 
 def test_arguments_reach_the_function_and_its_result_is_returned():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from rlgauge import measurements, power
@@ -31,14 +29,6 @@ def test_the_table_counts_each_slowdown_of_the_cases_that_all_pairs_have():
     assert rows([line(a=0.2, b=0.0, c=0.0)] * 10)[1:] == ["0/11"] * 3  # 3 / 2^8 is above 0.01
     labels = [row.strip("| ").split(" | ")[0] for row in power.table(lines, RULE).splitlines()]
     assert labels[2:6] == ["0%, the same code", "2%", "5%", "10%"]
-
-
-def test_a_fault_has_a_row_with_the_slowdown_of_each_of_its_tests():
-    faulty = line(a=0.0, b=0.0)
-    for case, value in (("a", math.log(2)), ("b", 0.0)):
-        faulty["log_ratios"][case]["faults:slow"] = value
-    *_, row, _, _ = power.table([line(a=0.0, b=0.0), *[faulty] * 10], RULE).splitlines()
-    assert row == "| `faults:slow` (x 2.00, x 1.00) | 1/6 [0.4%, 64.1%] |"
 
 
 def canaries(slow, same=0.0):

@@ -73,15 +73,6 @@ def test_speed_depends_on_all_files_but_benchmarks_and_ignored_ones(tmp_path):
     assert found == {"pkg/a.py", "pkg/table.csv", "benchmarks.py"} | locks
 
 
-@pytest.mark.parametrize(
-    ("path", "paths", "found"),
-    [("a/b.py", ["a"], True), ("a/b.py", ["a/"], True), ("a", ["a"], True), ("ab/c.py", ["a"], False),
-     ("a", ["a/b"], False), ("a/b.py", ["."], True), ("x/a/b.py", ["a"], False)],
-)  # fmt: skip
-def test_a_path_is_inside_a_folder_or_equal_to_it(path, paths, found):
-    assert trees.is_inside(path, paths) is found
-
-
 def test_a_side_has_one_revisions_code_and_the_others_benchmarks(tmp_path):
     code = made(tmp_path / "code", "pkg/a.py", "bench/test_old.py", "bench/data/old", "conftest.py")
     head = made(tmp_path / "head", "pkg/b.py", "bench/test_new.py", "bench/data/new", "more/test_c.py")
