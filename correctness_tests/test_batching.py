@@ -31,8 +31,3 @@ def test_grid_needs_sizes_of_1_or_more(sizes):
 def test_rows_that_fit_no_size_are_an_error(n):
     with pytest.raises(ValueError, match=f"^n={n} should be from 1 to 8 rows"):
         BatchGrid(SIZES).fit(n)
-
-
-def test_zero_rows_are_an_error():
-    with pytest.raises(ValueError, match=r"^n=0 should be 1 or more rows"):
-        BatchGrid(SIZES).chunks(0)

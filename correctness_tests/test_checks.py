@@ -40,11 +40,6 @@ def test_message_begins_with_the_field(fields, message):
     assert str(caught.value) == message
 
 
-def test_positional_argument_is_named():
-    with pytest.raises(ValueError, match=r"^form='ful' should be "):
-        Config("torch", "ful")
-
-
 def test_numpy_numbers_and_lists_become_python_numbers_and_tuples():
     made = Config(layers=[np.int32(4), 5], batch_size=np.int64(32), share=np.float64(0.5))
     assert made == Config()

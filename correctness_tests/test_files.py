@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rl_impls.common.files import write_whole
-from rlgauge.files import Unwritable, check_folder, remove_halves, reserved, write_all
+from rlgauge.files import Unwritable, remove_halves, reserved, write_all
 
 
 def fails(*args, **how):
@@ -35,12 +35,6 @@ def test_file_is_replaced_only_when_it_is_written(kept):
         write(b"new")
         assert kept.read_text() == "new"
     assert kept.stat().st_mode & 0o777 == 0o644
-
-
-def test_interrupted_run_leaves_the_file_as_it_was(kept):
-    with pytest.raises(KeyboardInterrupt), reserved(kept, 100):
-        raise KeyboardInterrupt
-    assert kept.read_text() == "kept"
 
 
 def test_full_disk_is_an_error_before_anything_is_written(kept, monkeypatch):
@@ -82,15 +76,6 @@ def test_symbolic_link_is_kept(kept, tmp_path_factory):
 def test_path_that_cannot_be_a_file_is_an_error(kept, name, words):
     with pytest.raises(Unwritable, match=rf"cannot be written: ({words})"), reserved(kept.parent / name, 1):
         pytest.fail("no error")
-
-
-def test_folder_that_cannot_be_written_is_an_error(kept, monkeypatch):
-    check_folder(kept.parent)
-    with pytest.raises(Unwritable, match=rf"^{kept}: cannot be written: File exists$"):
-        check_folder(kept)
-    monkeypatch.setattr("tempfile.TemporaryFile", fails)
-    with pytest.raises(Unwritable, match=rf"^{kept.parent}: cannot be written: No space left on device$"):
-        check_folder(kept.parent)
 
 
 def test_half_written_libraries_of_a_killed_compiler_are_removed(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -51,12 +50,6 @@ def test_function_is_one_graph_whatever_its_arguments():
         assert (found["graphs"], found["hlo_flops"]) == (1, 8), name
 
 
-def test_changing_static_number_is_a_graph_per_call():
-    compiler, numbers = Compiler("jax", jit, "cpu", "jax"), itertools.count()
-    call = compiler.compile(lambda x, n: x * n, (ones(), 0), static_argnums=1)
-    assert counted(lambda: call(ones(), next(numbers)), compiler)["graphs"] > WARM_UP
-
-
 def test_function_compiled_at_every_call_is_counted():
     import jax
 
@@ -67,9 +60,3 @@ def test_function_compiled_at_every_call_is_counted():
         return call(jax.jit(lambda x: x + 1)(*example))
 
     assert counted(op, compiler)["graphs"] == 2
-
-
-def test_op_that_compiles_nothing_has_no_counts():
-    import jax
-
-    assert counted(lambda: jax.jit(lambda x: x + 1)(ones()), Compiler("jax", jit, "cpu", "jax")) == {}

@@ -40,16 +40,6 @@ def test_matrix_products_state_their_flops():
         assert flops == 8 * 8 * (8 + 8)  # each of so many sums has 8 products and 8 additions
 
 
-def test_least_time_of_a_burst_is_that_of_its_fastest_call(monkeypatch):
-    now, lengths = [0.0], iter([7.0, 3.0, 5.0, 1024 * limits.BURST])
-    monkeypatch.setattr(limits.time, "perf_counter", lambda: now[0])
-
-    def call():
-        now[0] += next(lengths) / 1024
-
-    assert limits.least_time(call) == 3 / 1024
-
-
 @pytest.mark.parametrize(
     ("flops", "moved", "precision", "expected"),
     [
@@ -96,26 +86,6 @@ def test_rate_and_share_are_of_one_call():
     assert (found["limit_share"], found["bound"]) == (pytest.approx(32 * 2 * 3360 / 1e-3 / 1e9), "flops")
     found = row_of("test_sample[full-numpy]", snake.sample(0, batch_size=32), seconds=1e-3)
     assert (found["limit_share"], found["bound"]) == (pytest.approx(32 * 4 * 400 / 1e-3 / 1e8), "bytes")
-
-
-def test_phases_are_divided_by_the_number_of_calls():
-    figures = {"phases": {"waiting": 2.0}, "latency_p99_s": 3.0}
-    found = row_of("test_act[full-numpy]", pirl.act(0), calls=4, **figures)
-    assert (found["phases"], found["latency_p99_s"]) == ({"waiting": 0.5}, 3.0)
-
-
-@pytest.mark.parametrize(
-    ("share", "bound", "words"),
-    [
-        (None, None, "-"),
-        (0.0456, "bytes", "4.6 %"),
-        (0.124, "flops", "12 %"),
-        (1.5, "bytes", "in cache"),
-        (1.5, "flops", "150 %"),
-    ],
-)
-def test_share_in_words(share, bound, words):
-    assert limits.share_words(share, bound) == words
 
 
 def test_row_above_the_measured_peak_is_a_warning():

@@ -40,8 +40,3 @@ def test_wrong_file_is_an_error_that_names_the_command(tmp_path, text, words):
     with pytest.raises(GateError) as error:
         read(file, KINDS, "a command")
     assert str(error.value).startswith(f"{file}: not a file that a command writes: {words}")
-
-
-def test_missing_file_is_an_error_that_names_the_command(tmp_path):
-    with pytest.raises(GateError, match=r"^nothing is measured yet; run: a command$"):
-        read(tmp_path / "kept.jsonl", KINDS, "a command")

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from rlgauge import progress
-from rlgauge.progress import Progress, tracked
+from rlgauge.progress import Progress
 
 from .commands import environment, python
 
@@ -38,17 +38,6 @@ def test_line_shows_done_total_and_time_left(clock):
     ]
 
 
-def test_skipped_steps_are_neither_done_nor_left(clock):
-    said = []
-    with Progress(6, "rows", said.append) as shown:
-        for number in range(4):
-            clock[0] += 60
-            shown.step(f"row {number}")
-            if number == 1:
-                shown.skip(2)
-    assert said[1:] == ["[2/6, about 4 min left] row 1", "[3/4, about 60 s left] row 2", "[4/4] row 3"]
-
-
 def test_steps_without_a_line_are_shown_every_few_seconds(clock):
     said = []
     with Progress(100, "pairs", said.append) as shown:
@@ -57,21 +46,6 @@ def test_steps_without_a_line_are_shown_every_few_seconds(clock):
             shown.step()
     assert len(said) == 20
     assert said[0] == "[5/100, about 2 min left] pairs"
-
-
-def test_zero_steps_are_an_error():
-    with pytest.raises(ValueError, match=r"^total: 0 rows is too few; give 1 or more"):
-        Progress(0, "rows")
-
-
-def test_tracked_items_are_counted(clock):
-    said = []
-    letters = []
-    for letter in tracked("abc", 9, "letters", said.append):
-        letters.append(letter)
-        clock[0] += 10 if letter == "a" else 0
-    assert letters == ["a", "b", "c"]
-    assert said == ["[2/9, about 35 s left] letters"]
 
 
 SHOWN = """

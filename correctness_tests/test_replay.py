@@ -72,22 +72,6 @@ def test_items_are_sampled_uniformly():
     assert np.abs(counts[5:] - 0.4 * draws).max() < 5 * np.sqrt(draws * 0.4 * 0.6)
 
 
-def test_sample_is_without_replacement():
-    replay, rng = small_replay(10), np.random.default_rng(0)
-    for k in range(15):
-        replay.push(**item(k))
-    samples = [replay.sample(rng, 10)["action"].tolist() for _ in range(20)]
-    assert all(sorted(sample) == list(range(5, 15)) for sample in samples)
-    assert len(set(map(tuple, samples))) == 20
-
-
-def test_columns_are_copied():
-    replay, columns = small_replay(3), items(1, 2)
-    replay.store(*columns.values())
-    columns["obs"][:] = 9
-    assert stored(replay) == [(1, 1), (2, 2)]
-
-
 @pytest.mark.parametrize(
     "item", [{"obs": np.zeros(2)}, {"obs": np.zeros(3), "action": 1}, {"obs": np.zeros(2), "action": 0.5}]
 )

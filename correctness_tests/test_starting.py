@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from correctness_tests.quick import quick
 from correctness_tests.waiting import alive, limit, started, state_of, until
 
 limited = limit("processes")
@@ -75,18 +76,6 @@ def test_single_threaded_workers_are_forked_and_others_spawned(tmp_path, threads
         assert all(Path(path).is_relative_to(ROOT) for path in each["modules"])
 
 
-def test_workers_have_the_cores_of_their_parent(tmp_path):
-    cores = len(os.sched_getaffinity(0))
-    before, after = said(
-        tmp_path,
-        "before = say()[1]",
-        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})",
-        "print(json.dumps([before, say()[1]]))",
-    )
-    assert [each["cores"] for each in before] == [cores] * 2
-    assert [each["cores"] for each in after] == [1] * 2
-
-
 def test_killed_fork_server_is_replaced(tmp_path):
     server = "forkserver._forkserver._forkserver_pid"
     first, second = said(
@@ -106,7 +95,7 @@ def test_workers_are_spawned_where_the_temporary_path_is_too_long_for_a_socket(t
     assert [each["found"] for each in said(tmp_path, "print(json.dumps(say()[1]))")] == [False] * 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", quick([signal.SIGINT], [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
 def test_workers_survive_a_group_signal_that_the_parent_handles(tmp_path, number):
     before, after = said(
         tmp_path,
@@ -158,15 +147,11 @@ def test_worker_that_writes_an_answer_ends_with_its_parent(tmp_path):
         until(lambda: not any(map(alive, pids)), "they have ended")
 
 
-SIGNALS = [
-    *((send, how) for send in (os.kill, os.killpg) for how in (signal.SIGTERM, signal.SIGINT)),
-    (os.killpg, signal.SIGHUP),
-    (os.kill, signal.SIGKILL),
-    (None, None),
-]
+FAST = [(os.kill, signal.SIGTERM), (os.killpg, signal.SIGINT), (os.kill, signal.SIGKILL), (None, None)]
+SIGNALS = [*FAST, (os.kill, signal.SIGINT), (os.killpg, signal.SIGTERM), (os.killpg, signal.SIGHUP)]
 
 
-@pytest.mark.parametrize(("send", "how"), SIGNALS)
+@pytest.mark.parametrize(("send", "how"), quick(FAST, SIGNALS))
 def test_workers_end_with_their_parent_and_leave_no_file(tmp_path, tmp_path_factory, send, how):
     lines = [
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it",

@@ -13,7 +13,6 @@ import pytest
 
 from rlgauge import environments
 from rlgauge.environments import missing_requirement
-from rlgauge.interrupts import by_sigterm
 from rlgauge.rule import GateError
 
 LOCK = "requirements/some.txt"
@@ -132,26 +131,6 @@ def test_an_environment_that_cannot_be_made_is_one_line_and_leaves_nothing(side,
     assert not [path for path in cache.iterdir() if path.is_dir()]
 
 
-def test_an_interrupt_ends_pip_and_leaves_nothing(side, pip, python_for, cache, tmp_path):
-    pip(f"echo $$ > {tmp_path}/pid; kill -TERM {os.getpid()}; exec sleep 60")
-    with by_sigterm(), pytest.raises(KeyboardInterrupt):
-        python_for("head", side("head", "library==3\n"))
-    assert not [path for path in cache.iterdir() if path.is_dir()]
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)
-
-
-def test_a_half_made_environment_is_made_anew(side, pip, cache):
-    calls, head = pip(MADE), side("head", "library==3\n")
-    for number in (1, 2):
-        with environments.environments(cache, LOCK) as python_for:
-            made = python_for("head", head).parents[1]
-        assert len(calls()) == number
-        assert not (made / "half").exists()
-        (made / ".ready").unlink()
-        (made / "half").touch()
-
-
 def used(cache, name, at):
     """Make an environment that was last used at a time."""
     ready = cache / f"env-{name}" / ".ready"
@@ -182,16 +161,3 @@ def test_all_environments_are_removed_but_the_two_used_last_and_those_in_use(sid
     environments.remove_old(cache, "env-*", environments.KEPT)
     assert left(cache) == {"env-old", "env-new"}
     assert (cache / "build-a").is_dir()
-
-
-def test_an_environment_that_is_used_again_counts_as_used_last(side, pip, cache):
-    head = side("head", "library==3\n")
-    pip(MADE)
-    for _ in range(2):
-        with environments.environments(cache, LOCK) as python_for:
-            made = python_for("head", head).parents[1]
-        if not (cache / "env-newer").exists():
-            os.utime(made / ".ready", (0, 0))
-            used(cache, "older", 1)
-            used(cache, "newer", 2)
-    assert left(cache) == {made.name, "env-newer"}

@@ -10,10 +10,8 @@ import select
 import signal
 import threading
 
-import numpy as np
 import pytest
 
-from rlgauge import output_files, outputs
 from rlgauge.command import ended
 from rlgauge.interrupts import SIGNALS, allow_interrupts, by_sigterm, defer_interrupts
 from rlgauge.rule import GateError
@@ -88,16 +86,6 @@ def test_an_error_is_not_hidden_by_an_interrupt(interrupt):
         pass
 
 
-def test_an_interrupt_after_waiting_is_deferred_again(interrupt):
-    done = []
-    with pytest.raises(KeyboardInterrupt), defer_interrupts():
-        with allow_interrupts():
-            done.append("waited")
-        interrupt()
-        done.append("all of it")
-    assert done == ["waited", "all of it"]
-
-
 def test_an_interrupted_command_ends_with_code_130_and_restores_handlers(interrupt):
     before = [signal.getsignal(number) for number in SIGNALS]
     assert ended(interrupt) == 130
@@ -107,23 +95,6 @@ def test_an_interrupted_command_ends_with_code_130_and_restores_handlers(interru
     assert [signal.getsignal(number) for number in SIGNALS] == before
 
 
-def test_by_sigterm_restores_the_handler_of_sigterm():
-    done = []
-
-    def handle(number, frame):
-        done.append("as before")
-
-    before = signal.signal(signal.SIGTERM, handle)
-    try:
-        with pytest.raises(KeyboardInterrupt), by_sigterm():
-            os.kill(os.getpid(), signal.SIGTERM)
-            done.append("not heard")
-        os.kill(os.getpid(), signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert done == ["as before"]
-
-
 @pytest.mark.parametrize("error", [GateError("no such revision"), OSError(errno.ENOSPC, "No space left on device")])
 def test_a_mistake_or_a_full_disk_ends_a_command_with_a_line_and_code_2(capsys, error):
     def run():
@@ -131,18 +102,3 @@ def test_a_mistake_or_a_full_disk_ends_a_command_with_a_line_and_code_2(capsys, 
 
     assert ended(run) == 2
     assert capsys.readouterr().err == f"{error}\n"
-
-
-def test_an_interrupt_waits_until_an_open_file_is_read(tmp_path, monkeypatch, interrupt):
-    output_files.save(tmp_path / "a.output", np.zeros(3))
-    opened, found = open, []
-
-    def interrupted(*args, **kwargs):
-        file = opened(*args, **kwargs)
-        interrupt()
-        return file
-
-    with pytest.raises(KeyboardInterrupt), defer_interrupts(), monkeypatch.context() as patched:
-        patched.setattr("io.open", interrupted)
-        found.append(outputs.same(tmp_path / "a.output", tmp_path / "a.output", 0))
-    assert found == [True]

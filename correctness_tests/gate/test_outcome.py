@@ -12,12 +12,10 @@ from pathlib import Path
 import pytest
 
 from correctness_tests.gate.test_rule import FAST, RULE, SLOW, timed
-from perf_tests.recorded import benchmarks
-from rlgauge.allowed import allowed_reasons, check_allowed, matches, parse_allowed
+from rlgauge.allowed import matches, parse_allowed
 from rlgauge.artifact import Artifact, read
 from rlgauge.exit_code import certainly_invalid
-from rlgauge.fields import parse
-from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Record, decide
+from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Record
 
 RECORDED = Path(__file__).with_name("recorded")  # an artifact of format 2, and the verdicts on it
 GOOD = {SAME: timed([0.0] * 4), SLOWED: timed(SLOW[:4], SLOW), "case": timed([0.0] * 4)}
@@ -63,15 +61,6 @@ def test_each_pass_needs_its_own_canaries():
         assert (code, line.startswith(f"{name} is ")) == (2, True)
 
 
-@pytest.mark.parametrize("name", ["all_cores", "wide"])
-def test_all_cores_is_also_read_under_its_older_name(name):
-    assert parse(Record, {name: True}) == Record(all_cores=True) != Record()
-
-
-def test_canaries_do_not_count_in_the_family():
-    assert decide(GOOD | ON_ALL | {"case": timed(SLOW[:4], SLOW)}, RULE)["case"].p == pytest.approx(2 * 2**-16)
-
-
 def test_only_slower_and_gone_fail_and_only_where_not_allowed():
     for bad in (timed(SLOW[:4], SLOW), Record(state="gone")):
         assert (outcome(other=bad), outcome([("other", "because")], other=bad)) == (([], 1), ([], 0))
@@ -87,13 +76,6 @@ def test_strict_fails_inconclusive_cases_and_changed_outputs():
     for record in (undecided, timed([0.0] * 4, answer_changed=True)):
         assert [outcome([("other", "because")], strict, other=record)[1] for strict in (False, True)] == [0, 1]
     assert outcome([], True, **{SAME: undecided}) == ([], 0)
-
-
-def test_reasons_come_from_patterns_that_match_a_failing_case():
-    slow, gone = timed(SLOW[:4], SLOW), Record(state="gone")
-    records = GOOD | {"a.x[1]": slow, "a.y[1]": gone, "a.z[1]": timed([0.0] * 4), "b.x[1]": slow}
-    given = [("a.*", "known"), ("a.x[1]", "a new net"), ("canary*", "no"), ("?.z[1]", "no")]
-    assert allowed_reasons(decide(records, RULE), given) == {"a.x[1]": "known; a new net", "a.y[1]": "known"}
 
 
 DEAD = Record(state="error", words="head: Killed")
@@ -181,14 +163,6 @@ def test_patterns_have_wildcards_and_literal_brackets(pattern, matched):
     assert not matches("a.bf", "a.b[full]")
 
 
-def test_every_id_of_the_suite_works_as_a_pattern():
-    for one in benchmarks():
-        name = f"perf_tests/test_{one.workload}.py::{one.test.__name__}[{one.name}]"
-        assert parse_allowed([f"{name} = n=1 is  rare"], [name]) == [(name, "n=1 is rare")]
-        assert matches(name, name)
-        assert not {*"*?"} & {*name}
-
-
 @pytest.mark.parametrize(
     ("pattern", "name"),
     [
@@ -205,14 +179,6 @@ def test_an_id_may_hold_an_equals_sign(pattern, name):
 def test_a_pattern_without_a_reason_is_refused(text):
     with pytest.raises(GateError, match=r"^--gate-allow '.*': write ID-PATTERN=REASON$"):
         parse_allowed(["a.c=why", text])
-
-
-def test_a_pattern_that_names_no_case_is_refused():
-    names = ["a.b[full]", "a.c[full]"]
-    check_allowed([("a.*", "why"), ("a.b[full]", "why")], names)
-    message = "--gate-allow 'a.b[f]': it matches no benchmark; did you mean a.b[full] or a.c[full]?"
-    with pytest.raises(GateError, match=f"^{re.escape(message)}$"):
-        check_allowed([("a.*", "why"), ("a.b[f]", "why")], names)
 
 
 def test_an_artifact_is_read_as_written_or_refused_in_a_line(tmp_path):

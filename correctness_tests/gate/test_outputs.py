@@ -6,7 +6,6 @@ import copy
 import dataclasses
 import datetime
 import decimal
-import enum
 import json
 import pathlib
 import subprocess
@@ -21,7 +20,7 @@ from hypothesis.extra import numpy as hnp
 
 from rlgauge import outputs
 from rlgauge.output_files import save
-from rlgauge.outputs import OutputError, close, same
+from rlgauge.outputs import OutputError, same
 
 TOLERANCE = 1e-3
 DTYPES = st.sampled_from([np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_])
@@ -79,24 +78,6 @@ def test_the_tolerance_is_relative_to_the_largest_value(folder, dtype, largest, 
         assert not saved_same(folder, first, far)
 
 
-def test_each_array_has_its_own_scale(folder):
-    large, small = np.array([1e6]), np.array([1.0])
-    assert saved_same(folder, [large, small], [large + 900, small])
-    assert not saved_same(folder, [large, small], [large, small + 2e-3])
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
-def test_without_a_tolerance_floats_are_compared_bit_by_bit(dtype):
-    one = np.ones(3, dtype)
-    assert close(one, one.copy(), 0.0)
-    assert not close(one, np.nextafter(one.real, 2).astype(dtype), 0.0)
-
-
-class Color(enum.Enum):
-    RED = 1
-    BLUE = 2
-
-
 @dataclasses.dataclass
 class Found:
     name: str
@@ -129,14 +110,6 @@ class Point:
     __hash__ = None
 
 
-class Named(Point):
-    """With slots that it inherits, and with a dict."""
-
-    def __init__(self, name, *place):
-        super().__init__(*place)
-        self.name = name
-
-
 PAIRS = [("count", np.int32), ("share", np.float64)]
 
 
@@ -145,10 +118,6 @@ class Unlike:
 
     def __init__(self, held):
         self.held = held
-
-
-class Slotted(Equal):
-    """As another, but of another class."""
 
 
 class Broken(Sequence):
@@ -167,10 +136,10 @@ ITSELF.append(ITSELF)
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [(True, False), (True, 1), (1, 1.0), (1, 2), ("a", "b"), ("1", 1), (b"a", "a"), (None, 0), (Color.RED, Color.BLUE),
+    [(True, False), (True, 1), (1, 1.0), (1, 2), ("a", "b"), ("1", 1), (b"a", "a"), (None, 0),
      (2**70, 2**70 + 1), (1j, 2j), ({1, 2}, {1, 3}), ({1}, frozenset({1})), ([1, 2], (1, 2)), ([1, 2], [1, 2, 2]),
      ([1, 2], [2, 1]), ({"a": 1}, {"b": 1}), ({"a": 1, "b": 2}, {"a": 2, "b": 1}), ({1: 0}, {"1": 0}), ({}, []),
-     (Found("a"), Found("b")), (Equal(1), Equal(2)), (Equal(1), Slotted(1)), (range(3), range(4)),
+     (Found("a"), Found("b")), (Equal(1), Equal(2)), (range(3), range(4)),
      (decimal.Decimal(1), decimal.Decimal(2)), (int, float), (datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)),
      ([2**63, 1], [2**63, 2]), (np.array(["a"]), np.array(["b"])), (np.float32(1), np.float64(1)),
      (np.array([1], "datetime64[D]"), np.array([2], "datetime64[D]")), ("x" * 2000, "x" * 1999 + "y"),
@@ -182,7 +151,7 @@ ITSELF.append(ITSELF)
      (np.array([1, "a"], object), np.array([1, "b"], object)),
      (np.array([(1, 2.5)], PAIRS), np.array([(1, 2.6)], PAIRS)),
      (np.ma.array([1.5, 2.5], mask=[0, 1]), np.ma.array([1.5, 2.5], mask=[1, 0])),
-     (Point(1, 2), Point(1, 3)), (Named("a", 1, 2), Named("b", 1, 2)), (Named("a", 1, 2), Named("a", 2, 2))],
+     (Point(1, 2), Point(1, 3))],
 )  # fmt: skip
 def test_different_values_are_different_outputs(folder, one, other):
     assert saved_same(folder, one, copy.deepcopy(one), 1e-9)
@@ -283,17 +252,3 @@ def test_a_broken_output_file_is_an_error(folder, data):
     assert same(folder / "base.output", folder / "base.output", 0.0)
     with pytest.raises(OutputError, match=r"^head\.output is not a complete output file: \w+: "):
         same(folder / "base.output", folder / "head.output", 0.0)
-
-
-def test_a_missing_output_file_is_an_error(folder):
-    with pytest.raises(OutputError, match=r"^none\.output is not a complete output file: FileNotFoundError: "):
-        same(folder / "none.output", folder / "none.output", 0.0)
-
-
-def test_the_tolerance_applies_to_complex_numbers():
-    one = np.array([1 + 1j, 2j], np.complex64)
-    assert close(one, one + 0.5e-3j, TOLERANCE)
-    assert not close(one, one + 3e-3j, TOLERANCE)
-    assert close(np.array([1.0]), np.array([10.0]), 0.9)  # of the larger
-    assert close(np.array([10.0]), np.array([1.0]), 0.9)
-    assert not close(np.array([1.0]), np.array([10.1]), 0.9)

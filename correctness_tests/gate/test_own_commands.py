@@ -14,11 +14,6 @@ from rlgauge.power import SLOWDOWNS
 from rlgauge.rule import Rule
 
 
-def test_a_mistake_is_one_line(capsys):
-    assert main(["small", "--rounds", "-1"]) == 2
-    assert capsys.readouterr().err == "--rounds -1: choose 0 or more\n"
-
-
 @pytest.fixture
 def pages(tmp_path):
     """Copies of both pages, whose tables are of old. -> what a page has between its markers"""
@@ -38,12 +33,6 @@ def test_tables_are_written_between_the_markers_of_a_page(pages, tmp_path):
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert main(["docs", "--root", str(tmp_path), "--power", str(file)]) == 0
     assert pages(DOCUMENT) == power.table(lines, Rule())
-
-
-def test_a_missing_file_changes_no_page(pages, tmp_path, capsys):
-    assert main(["docs", "--root", str(tmp_path), "--power", str(tmp_path / "none")]) == 2
-    assert "Traceback" not in capsys.readouterr().err
-    assert (pages(OTHERS), pages(DOCUMENT)) == ("old", "old")
 
 
 def test_the_published_pages_have_the_current_tables():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlgauge import output_files
-from rlgauge.pairs import CaseError, Cores, Pairs, SamplePlan, cores
+from rlgauge.pairs import CaseError, Cores, Pairs, SamplePlan
 from rlgauge.rule import Record
 from rlgauge.workers import PYTHON, Side, WorkerError
 
@@ -92,18 +92,6 @@ def test_an_output_that_base_does_not_repeat_is_not_a_change(tmp_path, again, ch
         assert record.answer_changed is changed
 
 
-def test_an_incomplete_output_is_an_error_of_its_case(tmp_path):
-    def truncated(request):
-        output_files.save(Path(request["output"]), 1.0)
-        Path(request["output"]).write_bytes(Path(request["output"]).read_bytes()[:-1])
-        return READY
-
-    workers, _ = workers_of(returning(1.0), {"prepare": truncated})
-    with pytest.raises(CaseError, match=r"^head\.output is not a complete output file: ") as error:
-        pairs_of(tmp_path, tolerances={"a": 0.0}).prepare(workers, "a", Record())
-    assert error.value.name == "a"
-
-
 FAILED, SKIPPED, ABSENT = {"failed": "why"}, {"skipped": "why"}, {"failed": "long", "absent": "why"}
 
 
@@ -127,33 +115,6 @@ def test_state_of_a_case_that_one_side_cannot_prepare(tmp_path, base, head, know
     assert (record.state, record.words) == (state, words)
 
 
-def timing(seconds):
-    """Return the replies of a worker whose calls take so many seconds."""
-    return {
-        "measure": {"calls": 2, "call": seconds, "wall": seconds},
-        "sample": lambda request: {"seconds": request["calls"] * request["samples"] * seconds},
-    }
-
-
-def test_blocks_hold_seconds_of_base_and_head_and_the_case_is_closed(tmp_path):
-    pairs = pairs_of(tmp_path, blocks=2)
-    pairs.compared.add("a")
-    workers, log = workers_of(timing(0.004), timing(0.008))
-    blocks = pairs.measure_case(workers, "a", Record(), cores(False), thorough=False)
-    assert [head / base for base, head in blocks] == pytest.approx([2.0] * 2)
-    assert {side for side, do, _ in log if do == "close"} == {"base", "head"}
-
-
-def test_the_sample_plan_comes_from_base_in_the_first_pair():
-    pairs, (workers, _) = pairs_of(), workers_of(timing(0.001), timing(0.1))
-    first = pairs.sample_plan(workers, "a", ONE)
-    assert first == ONE.plan(0.001, 2, 0.001)
-    workers[0].replies = timing(0.1)
-    assert pairs.sample_plan(workers, "a", ONE) == first
-    workers[0].replies = {"measure": {"calls": 1, "call": 0.001, "wall": 0.025}}  # most of it is not timed
-    assert pairs.sample_plan(workers, "b", ONE) == ONE.plan(0.001, 1, 0.025) != ONE.plan(0.001, 1, 0.001)
-
-
 def test_an_injected_slowdown_slows_head_alone():
     def sample(seconds):
         return {"sample": lambda request: {"seconds": seconds + request["injected_slowdown"]}}
@@ -169,15 +130,3 @@ def test_a_failure_while_a_case_is_timed_belongs_to_that_case(reply):
     with pytest.raises(CaseError, match=r"^head: why$") as caught:
         pairs_of().block(workers, "a", SamplePlan(1, 1, True))
     assert caught.value.name == "a"
-
-
-def test_tests_of_a_file_stay_together_in_random_order():
-    names = [f"{file}::{test}" for file in "xyz" for test in "abc"]
-    pairs, orders = pairs_of(), set()
-    for _ in range(20):
-        shuffled = pairs.shuffled(names)
-        assert sorted(shuffled) == names
-        files = [name.partition("::")[0] for name in shuffled]
-        assert [files[k : k + 3] for k in (0, 3, 6)] == [[file] * 3 for file in dict.fromkeys(files)]
-        orders.add(tuple(shuffled))
-    assert len(orders) > 10

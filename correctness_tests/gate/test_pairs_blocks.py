@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 
-from rlgauge.pairs import COSTLY_SECONDS, NOISY_FACTOR, Cores, Pairs, SamplePlan, is_precise
+from rlgauge.pairs import NOISY_FACTOR, Cores, Pairs, SamplePlan
 from rlgauge.rule import SAME, SLOWED, Record, Rule
 from rlgauge.run import Gate
-from rlgauge.statistics import error_of_median
 
 PLAN = SamplePlan(1, 1, True)
 
@@ -37,19 +35,6 @@ def test_a_case_that_scatters_gets_more_blocks_and_the_others_do_not():
     assert {name: len(blocks) for name, blocks in found.items()} == {"a": 8, "b": 8 * NOISY_FACTOR, "c": 8}
 
 
-def test_blocks_end_as_soon_as_the_median_is_precise():
-    (blocks,) = measured({"a": PLAN}, {"a": scattered(0.04)}).values()
-    assert 8 < len(blocks) < 8 * NOISY_FACTOR
-    assert is_precise(blocks)
-    assert not is_precise(blocks[:-1])
-
-
-@pytest.mark.parametrize("by", [0.0, 0.03, 0.3])
-def test_the_slower_side_does_not_change_the_number_of_blocks(by):
-    one, other = (measured({"a": PLAN}, {"a": scattered(by, middle)})["a"] for middle in (1.0, 1.5))
-    assert len(one) == len(other)
-
-
 @pytest.mark.parametrize(
     ("most", "more", "quick", "thorough"), [(3, 1, 3, 3), (100, 0, 8, 32), (100, 20, 20, 32), (20, 0, 8, 20)]
 )
@@ -67,54 +52,9 @@ def test_the_blocks_of_a_quick_pair_are_the_first_of_a_thorough_one(by, more):
     assert pairs_of().quick_blocks(thorough, plan) == quick
 
 
-@pytest.mark.parametrize(
-    ("preparing", "blocks"),
-    [([COSTLY_SECONDS], 8), ([COSTLY_SECONDS, COSTLY_SECONDS], 16), ([2 * COSTLY_SECONDS, 1.0], 8)],
-)
-def test_cases_that_are_costly_to_prepare_get_twice_as_many_blocks(preparing, blocks):
-    pairs = pairs_of()
-    pairs.prepare_seconds["a"] = preparing
-    plans = {"a": PLAN, "b": SamplePlan(1, 1, True, max_blocks=3)}
-    found = pairs.measure_blocks(plans, lambda name: (1.0, 1.0))
-    assert {name: len(blocks) for name, blocks in found.items()} == {"a": blocks, "b": 3}
-
-
-def test_cases_alternate_in_random_order():
-    order = []
-    plans = dict.fromkeys("abcd", PLAN)
-    measured(plans, {name: lambda name=name: order.append(name) or (1.0, 1.0) for name in plans})
-    turns = [tuple(order[k : k + 4]) for k in range(0, len(order), 4)]
-    assert all(Counter(turn) == Counter("abcd") for turn in turns)
-    assert len(set(turns)) > 3
-
-
 def gate_of(records, rule, names=(), log=lambda line: None):
     records = records | {SAME: Record(), SLOWED: Record()}  # the canaries are still to be screened
     return Gate(None, "", "", (), (), records, None, rule, 0, 1.0, names=names, log=log)
-
-
-@pytest.mark.parametrize(("suspects", "quick"), [(1, 0), (4, 0), (5, 4)])
-def test_many_suspects_are_measured_thoroughly_only_after_the_first_futility_check(suspects, quick):
-    asked, names = [], [f"case {number}" for number in range(suspects)]
-    measuring = SimpleNamespace(measure=lambda records, names, place, phase, thorough: asked.append(thorough))
-    gate = gate_of({name: Record(screen=[[(1.0, 1.1)]] * 4) for name in names}, Rule())
-    gate.measure_phase(measuring, "confirm", 6, names, Cores((0, 1), 1))
-    assert asked == [False] * quick + [True] * (6 - quick)
-
-
-@pytest.mark.parametrize(("preparing", "screened"), [(COSTLY_SECONDS, 2), (COSTLY_SECONDS - 0.1, 4)])
-def test_cases_that_are_costly_to_prepare_are_screened_by_two_pairs(preparing, screened):
-    pairs = pairs_of()
-
-    def measure(records, names, place, phase, thorough):
-        for name in names:
-            pairs.prepare_seconds.setdefault(name, []).append(preparing if name == "a" else 1.0)
-            records[name].screen.append([(1.0, 1.02)])
-
-    gate = gate_of({name: Record() for name in "ab"}, Rule())
-    measuring = SimpleNamespace(measure=measure, costly=pairs.costly, start_seconds=0.0)
-    gate.measure_phase(measuring, "screen", 4, ["a", "b"], Cores((0, 1), 1))
-    assert [len(gate.records[name].screen) for name in "ab"] == [screened, 4]
 
 
 @pytest.mark.parametrize(("names", "pairs"), [("ab", [14, 7]), ("abcd", [14, 14])], ids=["whole", "shard"])
@@ -129,14 +69,6 @@ def test_a_confirmation_that_its_first_look_leaves_open_goes_on_to_the_second(na
     gate = gate_of({name: Record(screen=[[(1.0, 1.1)]]) for name in values}, rule, names)
     gate.measure_phase(SimpleNamespace(measure=measure), "confirm", rule.most, list(values), Cores((0,), 0))
     assert [len(gate.records[name].confirm) for name in values] == pairs
-
-
-def test_the_error_of_a_median_is_that_of_a_normal_distribution():
-    rng = random.Random(0)
-    values = [rng.gauss(5.0, 2.0) for _ in range(10_000)]
-    assert error_of_median(values) == pytest.approx(1.2533 * 2.0 / 100, rel=0.05)
-    assert error_of_median([3.0]) == error_of_median([]) == 0.0
-    assert error_of_median([0.0, 10.0, 1.0, 2.0, 90.0]) == pytest.approx(1.2533 * 1.4826 * 2.0 / 5**0.5, rel=1e-12)
 
 
 def test_the_gate_moves_to_the_core_of_the_workers_and_back():

@@ -65,15 +65,6 @@ def test_a_folder_that_is_no_repository_says_so(tmp_path):
         revisions.resolve(tmp_path, "HEAD~1")
 
 
-def test_names_of_commits_are_resolved(toy):
-    commit = toy.git("rev-parse", "start")
-    for revision in ("start", "HEAD", commit, commit[:8], "change-2~2", "start^0"):
-        assert revisions.resolve(toy.root, revision) == commit
-    for revision in ("", "start^{tree}", commit[:8] + "zz"):
-        with pytest.raises(GateError, match="unknown revision"):
-            revisions.resolve(toy.root, revision)
-
-
 def test_a_workspace_is_removed_and_so_are_those_of_dead_processes(tmp_path):
     with subprocess.Popen([sys.executable, "-c", ""]) as dead:
         pass
@@ -128,12 +119,6 @@ def test_export_writes_a_commit_or_parts_of_it(small, tmp_path):
     assert under(tmp_path / "parts") == ["b/two.py", "c.txt"]
 
 
-def test_a_commit_that_cannot_be_written_is_one_line(small, tmp_path):
-    with pytest.raises(GateError, match=r"^0{12} cannot be written: .+$"):
-        revisions.export(small.root, "0" * 40, tmp_path / "none")
-    assert not list(tmp_path.glob("*.index"))
-
-
 def test_export_ignores_export_attributes(small, tmp_path):
     clone, who = tmp_path / "clone", ("-c", "user.name=a", "-c", "user.email=a@b")
     revisions.git(tmp_path, "clone", "--quiet", str(small.root), "clone")
@@ -149,12 +134,6 @@ def test_export_ignores_export_attributes(small, tmp_path):
     assert (tmp_path / "all/c.txt").read_text() == "$Format:%H$"
     assert (clone / ".git" / "index").read_bytes() == before  # the repository's own is left alone
     assert {path.name for path in tmp_path.iterdir()} == {"all", "clone"}
-
-
-def test_export_of_a_subfolder_writes_its_files_alone(small, tmp_path):
-    commit = small.git("rev-parse", "all")
-    revisions.export(small.root / "a", commit, tmp_path / "all")
-    assert under(tmp_path / "all") == ["link", "one.py", "run"]
 
 
 def test_a_snapshot_has_links_and_new_files_but_no_ignored_ones(small, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict, replace
 from statistics import median
@@ -13,9 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rlgauge import rule
-from rlgauge.fields import parse
 from rlgauge.rule import Finding, Record, Rule, decide
-from rlgauge.statistics import holm, interval, log_ratio, signed_rank, similar_excess_p
+from rlgauge.statistics import holm, log_ratio, signed_rank, similar_excess_p
 
 RULE = Rule()
 ONE = Rule(looks=1)
@@ -103,12 +101,6 @@ def test_signed_rank_on_examples_worked_by_hand():
 )  # fmt: skip
 def test_holm_on_examples_worked_by_hand(raw, wanted):
     assert holm(raw) == pytest.approx(wanted)
-
-
-def test_interval_of_sixteen_values_is_from_the_fourth_to_the_thirteenth():
-    assert interval([3.0, 1.0, 2.0, 5.0, 4.0]) == (1, 5)  # the extremes of fewer than six
-    values = [float(k) for k in (9, 2, 16, 5, 1, 12, 7, 14, 3, 10, 6, 15, 4, 11, 8, 13)]
-    assert interval(values) == (4, 13)
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=3, max_size=9, unique=True), SECONDS, SECONDS)
@@ -283,17 +275,6 @@ def test_a_large_but_noisy_effect_does_not_end_early():
     assert decide(records, RULE)["case"].verdict == "inconclusive"
 
 
-def test_a_first_look_must_be_significant_among_the_suspects_of_all_shards():
-    sure = [0.03, 0.09] * 7 + [-0.002, -0.003]  # p about 0.0001
-    p = 2 * signed_rank(sure, RULE.tolerated)
-    records = {name: timed(SLOW[:4], sure) for name in ("case", "canary[slowed]")}
-    for elsewhere in (0, 5):
-        factor = 1 + elsewhere
-        assert "case" not in rule.open_suspects(records, Rule(level=1.01 * factor * p), elsewhere)
-        assert "case" in rule.open_suspects(records, Rule(level=0.99 * factor * p), elsewhere)
-        assert "canary[slowed]" not in rule.open_suspects(records, Rule(level=1.01 * p), elsewhere)  # in no family
-
-
 @given(
     st.lists(st.floats(-0.03, 0.03), max_size=4), st.lists(st.sampled_from([-9.0, 0.0, 9.0]), min_size=4, max_size=4)
 )
@@ -317,11 +298,6 @@ def test_samples_that_grow_in_every_pair_are_an_error():
     found = verdict_on(Record(screen=drifts(1.05)))
     words = "its samples drift by +22% in each pair: make every call do the same work"
     assert (found.verdict, found.notes, found.ratio, found.p) == ("error", [words], None, None)
-
-
-def test_samples_that_shrink_in_every_pair_are_noted():
-    found = verdict_on(Record(screen=drifts(1 / 1.05)))
-    assert (found.verdict, found.notes) == ("ok", ["its samples shrink by -18% in each pair"])
 
 
 def test_a_drift_is_beyond_ten_percent_on_both_sides_of_every_pair():
@@ -376,23 +352,6 @@ def test_a_speed_up_that_changes_the_output_is_not_faster():
     assert verdict_on(timed(FAST[:4], FAST)) == replace(changed[0], verdict="faster", notes=[])
 
 
-PAIRS = st.lists(st.lists(st.tuples(SECONDS, SECONDS), min_size=1, max_size=3), max_size=17)
-COUNTS = st.dictionaries(st.sampled_from(["graphs", "flops"]), st.integers(0, 9))
-FIELDS = {
-    "screen": PAIRS,
-    "confirm": PAIRS,
-    "counters": st.tuples(COUNTS, COUNTS),
-}
-
-
-@given(st.dictionaries(st.text(max_size=3), st.builds(Record, state=..., answer_changed=..., words=..., **FIELDS)))
-def test_records_survive_json_with_the_same_verdicts(records):
-    kept = json.loads(json.dumps([records, RULE], default=asdict))
-    again = parse(dict[str, Record], kept[0])
-    assert again == records
-    assert decide(again, parse(Rule, kept[1])) == decide(records, RULE)
-
-
 @pytest.mark.parametrize(("shift", "least", "most"), [(0, 0, 0.01), (TOLERATED, 0, 0.01), (PROMISED, 0.95, 1)])
 def test_five_percent_is_found_and_one_percent_is_not_with_1_6_percent_noise(shift, least, most):
     draws = np.random.default_rng(0).normal(shift, 0.016, (300, RULE.screen + RULE.most)).tolist()
@@ -423,19 +382,6 @@ def test_a_wrong_rule_is_one_line(changes, message):
     with pytest.raises(rule.GateError) as caught:
         rule.rule_with(changes)
     assert str(caught.value).startswith(message)
-
-
-def test_rule_with_changes_the_given_rule():
-    assert rule.rule_with({}) == RULE
-    assert rule.rule_with({"screen": "3", "level": "0.5"}) == Rule(screen=3, level=0.5)
-    assert rule.rule_with({"screen": 5}, Rule(screen=3, blocks=2)) == Rule(screen=5, blocks=2)
-
-
-def test_an_unconfirmed_suspect_shows_its_screen():
-    found = verdict_on(timed([0.03, 0.02, 0.05, 0.04]))
-    assert (found.verdict, found.pairs, found.p, found.stopped_for_futility) == ("inconclusive", 4, None, False)
-    assert (found.low, found.ratio, found.high) == pytest.approx(tuple(math.exp(x) for x in (0.02, 0.035, 0.05)))
-    assert verdict_on(Record()) == Finding(verdict="error", notes=["no pair was measured"])
 
 
 def test_fresh_memory_may_rise_by_a_margin():

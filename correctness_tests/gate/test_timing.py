@@ -50,37 +50,10 @@ def counting(monkeypatch):
     return requests, prepared
 
 
-def test_a_call_takes_its_share_of_a_sample_and_its_wall_time_includes_the_reset(counting):
-    requests, prepared = counting
-    prepared.calibrate = lambda: prepared.calls
-    assert requests.measure("case") == {
-        "calls": 10,
-        "call": pytest.approx(1.0),
-        "wall": pytest.approx(11.0),
-        "iterations": 1,
-    }
-    seconds = iter([8.0, 2.0, 14.0])
-    prepared.sample = lambda: next(seconds)
-    assert requests.measure("case")["call"] == 0.2  # the fastest of three counts
-
-
 def test_resets_and_the_warm_up_call_are_not_timed(counting):
     requests, prepared = counting
     assert requests.sample("case", samples=3)["seconds"] == pytest.approx(30, abs=0.01)
     assert (prepared.made, prepared.resets) == (31, 4)
-
-
-def test_without_warm_up_a_sample_makes_its_calls_alone(counting):
-    requests, prepared = counting
-    assert requests.sample("case", samples=2, warm=False)["seconds"] == pytest.approx(20, abs=0.01)
-    assert requests.sample("case", samples=2, calls=3, warm=False)["seconds"] == pytest.approx(6, abs=0.01)
-    assert prepared.made == 26
-
-
-def test_an_injected_slowdown_counts(counting):
-    requests, _ = counting
-    seconds = requests.sample("case", samples=1, injected_slowdown=0.005)["seconds"]
-    assert seconds == pytest.approx(10.005, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -99,15 +72,6 @@ def test_a_turn_takes_5_ms_on_one_core_and_40_ms_on_all(place, call, calls, plan
 )
 def test_the_blocks_of_a_pair_take_at_most_6_s_but_are_two(place, call, most):
     assert place.plan(call, 1).max_blocks == most
-
-
-@pytest.mark.parametrize(
-    ("call", "calls", "wall", "samples"),
-    [(0.001, 1, None, 5), (0.001, 1, 0.002, 5), (0.001, 1, 0.025, 4), (0.001, 2, 0.025, 2), (0.001, 1, 1.0, 1)],
-)
-def test_a_turn_that_is_mostly_not_timed_takes_at_most_100_ms(call, calls, wall, samples):
-    plan = ONE.plan(call, calls, wall)
-    assert (plan.calls, plan.samples) == (calls, samples)
 
 
 PLACED = """

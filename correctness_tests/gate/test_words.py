@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 
 from correctness_tests.repositories.made import rows
 from rlgauge import report
 from rlgauge.artifact import Artifact, Outcome
-from rlgauge.bisect import CommitComparison
 from rlgauge.rule import SAME, SLOWED, Finding, Record, Rule
 
 from .test_outcome import GOOD
-from .test_rule import EVEN, FAST, SLOW, timed
+from .test_rule import SLOW, timed
 
 
 def decided(records, **changed):
@@ -25,53 +23,7 @@ def decided(records, **changed):
     return artifact, artifact.decide()
 
 
-def test_fewer_than_six_pairs_show_extremes_instead_of_an_interval():
-    values = [math.log(1 + k / 1000) for k in (2, 4, 6, 8)]
-    artifact, outcome = decided({"few": timed(values), "many": timed(SLOW[:4], SLOW)})
-    assert report.line("few", outcome.findings["few"]) == "few: ok, +0.5%, extremes [+0.2, +0.8], n = 4 pairs"
-    shown = rows(report.markdown(artifact, outcome))
-    assert shown["few"][3] == "+0.5% (extremes +0.2, +0.8)"
-    assert shown["many"][3] == "+7.0% [+4.6, +9.4]"
-    compared = CommitComparison("c" * 40, 0.0, 0.0, 0.0, 4, 0.1)
-    assert str(compared) == "cccccccccccc +0.0% (extremes +0.0, +0.0), n = 4 pairs"
-
-
-def test_a_confirmation_stopped_for_futility_shows_no_p():
-    artifact, outcome = decided({"over": timed(SLOW[:4], EVEN[:4]), "whole": timed(SLOW[:4], SLOW)})
-    assert report.line("over", outcome.findings["over"]) == (
-        "over: ok, -0.6%, extremes [-0.7, -0.4], stopped for futility after 4 pairs"
-    )
-    shown = rows(report.markdown(artifact, outcome))
-    assert shown["over"][4:] == ["4", "stopped for futility after 4 pairs", ""]
-    assert shown["whole"][4:6] == ["16", "6.1e-05"]
-    assert "n = 16 pairs, p = 6.1e-05" in report.line("whole", outcome.findings["whole"])
-
-
-def test_the_summary_lists_ok_cases_only_with_notes():
-    _, outcome = decided({"changed": timed([0.0] * 4, answer_changed=True), "kept": Record(state="unchanged")})
-    assert outcome.findings["changed"].verdict == outcome.findings["case"].verdict == "ok"
-    line, canaries = report.summary(outcome)
-    assert line == report.line("changed", outcome.findings["changed"])
-    assert canaries == report.canaries(outcome.findings)
-
-
-def test_an_allowed_error_is_shown_as_not_measured():
-    dead = Record(state="error", words="head: Killed")
-    artifact, outcome = decided({"dead": dead}, allowed=[("dead", "a server is gone")])
-    assert report.summary(outcome)[0] == "dead: NOT MEASURED, head: Killed, allowed: a server is gone"
-    assert report.counted(outcome) == "1 NOT MEASURED, 1 ok"
-    assert rows(report.markdown(artifact, outcome))["dead"][0] == "NOT MEASURED"
-
-
 HALF = {"ratio": 1.05, "low": 0.995, "high": 1.1, "pairs": 16}
-
-
-def test_a_line_shows_verdict_change_pairs_p_notes_and_reason():
-    found = Finding(verdict="slower", **HALF, p=0.00123, notes=["output changed", "graphs 1 -> 2"])
-    told = "a: slower, +5.0% [-0.5, +10.0], n = 16 pairs, p = 0.0012, output changed, graphs 1 -> 2"
-    assert report.line("a", found) == told
-    assert report.line("a", found, "a new net") == f"{told}, allowed: a new net"
-    assert report.line("a", Finding(verdict="gone")) == "a: gone"
 
 
 TIMES = [(0.0012, "1.20 ms"), (2.5e-10, "0.250 ns"), (9.996e-9, "10.0 ns"), (99.96e-6, "100 µs"), (0.9996, "1.00 s")]
@@ -107,16 +59,6 @@ def test_cases_are_sorted_worst_first_without_canaries():
     assert counted.endswith(", 3 ok, 2 unchanged, 2 skipped; 1 output changed")
 
 
-def test_a_failure_against_the_anchor_says_so():
-    older = decided({"case": timed(SLOW[:4], SLOW), "lost": Record(state="gone")})[0]
-    outcome = decided({"both": timed(SLOW[:4], SLOW), "lost": Record(state="gone")}, anchor=older)[1]
-    assert (
-        report.failure("case", outcome) == f"against the anchor: {report.line('case', outcome.anchor.findings['case'])}"
-    )
-    assert report.failure("both", outcome) == report.line("both", outcome.findings["both"])
-    assert report.failure("lost", outcome) == "lost: gone; against the anchor: lost: gone"
-
-
 def test_markdown_of_a_run():
     records = {
         "slow": timed(SLOW[:4], SLOW, answer_changed=True),
@@ -140,28 +82,3 @@ def test_markdown_of_a_run():
         "",
         report.canaries(outcome.findings),
     ]
-
-
-def test_markdown_of_a_run_that_timed_nothing_and_of_an_invalid_one():
-    machine = {"cpu_model": "abacus"}
-    about = {"base": "b" * 40, "head": "a head", "seed": 0, "seconds": 6.0, "machine": machine, "rule": Rule()}
-    calm = Artifact(**about, records={"kept": Record(state="unchanged"), "more": Record(state="new")})
-    assert report.markdown(calm, calm.decide()) == (
-        "### Speed of a head against bbbbbbbbbbbb: passed\n\n1 new, 1 unchanged; 0.1 min on abacus.\n"
-    )
-    void = Artifact(**about, records={name: Record(state="error", words="Killed") for name in "ab"})
-    wanted = ["2 of 2 tests could not be measured: a: Killed"]
-    text = report.markdown(void, void.decide())
-    assert text.startswith("### Speed of a head against bbbbbbbbbbbb: invalid run, no verdict\n")
-    assert [line for line in text.splitlines() if line.startswith("**")] == [f"**{words}**" for words in wanted]
-
-
-def test_markdown_shows_the_anchor_second():
-    older = replace(decided({"case": timed(SLOW[:4], SLOW)})[0], base="c" * 40)
-    artifact, outcome = decided({"fast": timed(FAST[:4], FAST)}, anchor=older)
-    alone = replace(artifact, anchor=None)
-    first = report.markdown(alone, alone.decide())
-    text = report.markdown(artifact, outcome)
-    assert text.startswith(f"{first}\n### Speed of a head against the anchor cccccccccccc: failed\n")
-    assert rows(text.removeprefix(first)).keys() == {"case"}
-    assert first.splitlines()[0] == "### Speed of a head against bbbbbbbbbbbb: passed"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from correctness_tests.repositories.made import eventually
+from correctness_tests.waiting import alive
 from rlgauge.pairs import PairError, Pairs, cores
 from rlgauge.workers import SIDE, Side, Worker, WorkerError, ask_both
 
@@ -55,13 +56,6 @@ def worker(root, name="head", limit=30.0):
     return Worker(Side(name, root, Path(sys.executable), WORKER), [0, 1], 2, limit)
 
 
-def alive(pid):
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-
-
 def test_workers_reply_to_requests_on_their_cores_and_threads(root):
     with worker(root, "base") as base, worker(root) as head:
         reply = {"do": "prepare", "identity": "a", "arguments": ["some", "words", "0,1", "2", "kept"]}
@@ -100,29 +94,12 @@ def test_processes_that_a_worker_started_end_with_it(root):
     assert eventually(lambda: not alive(reply["child"]))
 
 
-def test_a_dead_worker_says_so_at_every_request(root):
-    with worker(root, "base") as base:
-        for _ in range(3):
-            base.ask("leave")
-            with pytest.raises(WorkerError, match=r"^base: ended with code 3; no room left$"):
-                base.reply()
-
-
 def test_a_worker_runs_in_its_own_folder_variables_memory_and_session(root):
     side = Side("base", root, Path(sys.executable), WORKER, {"ITS": "own"}, "default")
     with Worker(side, [3], 1, 30.0) as base:
         (reply,) = ask_both([base], "where")
     assert reply["where"] == [str(root), "own", True]
     assert reply["arguments"] == ["some", "words", "3", "1", "default"]
-
-
-def test_replies_come_in_the_order_of_requests_however_long_they_are(root):
-    with worker(root) as head:
-        for do in ("first", "long", "last"):
-            head.ask(do, number=len(do))
-        replies = [head.reply() for _ in range(3)]
-    assert [(reply["do"], reply["number"]) for reply in replies] == [("first", 5), ("long", 4), ("last", 4)]
-    assert replies[1]["text"] == "x" * 200_000
 
 
 def test_a_worker_gets_the_environment_without_variables_of_this_run(root, monkeypatch):

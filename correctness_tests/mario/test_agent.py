@@ -54,25 +54,6 @@ def test_training_prints_counts_of_the_transport_and_of_the_learner(trained):
         assert re.search(line, printed, re.MULTILINE)
 
 
-def test_columns_of_the_curve(trained):
-    points = runs.points(trained[0])
-    assert list(points[0]) == [
-        "step", "seconds", "fps", "memory", "return", "length", "episodes", "distance", "stored", "policy_lag", "lost",
-        "replaced_collectors", "loss", "td_error", "epsilon",
-    ]  # fmt: skip
-    assert all((point["return"] == point["return"]) == (point["episodes"] > 0) for point in points)
-    assert sum(point["episodes"] for point in points) > 0
-
-
-def test_runs_are_compared_by_their_returns(trained, tmp_path, capsys, monkeypatch):
-    folder, _ = trained
-    monkeypatch.setenv("COLUMNS", "300")
-    main(["compare", str(folder), "--output", str(tmp_path / "it.html")])
-    (shown,) = re.findall(r"return, last 20 points +│ (\S+)", capsys.readouterr().out)
-    returns = [point["return"] for point in runs.points(folder) if point["return"] == point["return"]]
-    assert float(shown) == pytest.approx(np.mean(returns), abs=0.006)
-
-
 def test_it_goes_on_with_batch_norm_and_priorities(trained, checkpoint, loaded):
     first, second = loaded, MarioAgent.load(checkpoint)
     assert first.config.sampling == "prioritised"
@@ -85,13 +66,6 @@ def test_it_goes_on_with_batch_norm_and_priorities(trained, checkpoint, loaded):
     for name, value in second.params.items():
         np.testing.assert_array_equal(first.params[name], value)
     second.close()
-
-
-def test_rates_are_those_since_the_lines_before(loaded):
-    loaded.lines(loaded.learn(), 1.0)
-    loaded.learn()
-    _, learner = loaded.lines(loaded.learn(), 2.0)  # two epochs of two updates of four experiences
-    assert "8 experiences/s sampled, 2.00 updates/s, 1.00 s per epoch, " in learner
 
 
 def test_an_evaluation_returns_distance_and_length(loaded):

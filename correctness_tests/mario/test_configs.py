@@ -10,7 +10,6 @@ from rl_impls import mario
 from rl_impls.common.config import fields_of
 from rl_impls.common.training import from_file
 from rl_impls.mario.agent import Config
-from rl_impls.mario.loop import make_replay
 
 FILES = sorted((Path(mario.__file__).parent / "configs").glob("*.yaml"))
 NAMED = {  # form, collectors, capacity, batch_size, accumulate, updates, publish_every
@@ -19,10 +18,6 @@ NAMED = {  # form, collectors, capacity, batch_size, accumulate, updates, publis
     "rings": ("full", 2, 50_000, 256, 1, 8, 1),
     "two_cores": ("optimised", 2, 25_000, 256, 1, 8, 5),
 }
-
-
-def test_four_configurations_are_shipped():
-    assert [path.stem for path in FILES] == list(NAMED)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -53,9 +48,3 @@ def test_defaults_are_the_configuration_with_rings():
 def test_values_that_do_not_go_together_are_refused(changes, said):
     with pytest.raises(ValueError, match=said):
         Config(**changes)
-
-
-def test_a_replay_takes_alpha_and_beta_from_the_configuration():
-    config = Config(sampling="prioritised", capacity=1_000, alpha=0.7, beta=0.3, beta_increment=0.01)
-    replay = make_replay(config.pipeline(0), config.options)
-    assert (replay.alpha, replay.beta, replay.beta_increment) == (0.7, 0.3, 0.01)

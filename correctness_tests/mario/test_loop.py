@@ -256,30 +256,12 @@ def test_a_stopped_collector_is_named_and_all_are_ended(running):
     until(lambda: not any(map(alive, pids)), "they have ended")
 
 
-def test_collectors_that_answer_but_do_not_hand_over_are_named(running):
-    with at_most(SECONDS, "what is in the queue"):
-        loop = running(options=replace(FORMS["full"], transport="locked_queue"))
-        loop.collectors.timeout = 3
-        with (
-            loop.transport.queues[0]._wlock,
-            pytest.raises(WorkersEnded, match=r"^collector 0 and collector 1 did not answer for 3 s"),
-        ):
-            loop(np.arange(1))
-
-
 def test_nothing_is_left_when_a_pipeline_cannot_be_built():
     before = children()
     with names_made() as names, pytest.raises(WorkersEnded, match=r"^collector \d.*num_levels=-1"):
         make(levels=-1, options=replace(FORMS["full"], transport="locked_queue"))
     assert names
     assert set(children()) <= set(before)
-
-
-def test_all_threads_of_collectors_have_a_lower_priority(rings):
-    loop, _ = rings
-    for _, process in loop.collectors.members:
-        threads = map(int, os.listdir(f"/proc/{process.pid}/task"))
-        assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {19}
 
 
 def test_close_leaves_no_process_and_no_shared_memory(rings):

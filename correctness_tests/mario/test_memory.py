@@ -269,22 +269,6 @@ def test_priorities_follow_the_rule_and_are_zero_for_invalid_rows(
             errors = list(zip(rows[:1], errors[:1]))
 
 
-def test_stacks_stay_within_their_episode():
-    replay = FrameReplay(20, 1, 1)
-    for value, steps in ((1, 3), (100, 6)):
-        for time in range(steps):
-            replay.push(0, np.full((1, 1), value + time, np.uint8), 0, 0.0, time == steps - 1, time)
-    obs, _, _, next_obs, terminated = replay.gather(replay.valid_rows())
-    assert obs[..., 0, 0].tolist() == [
-        [0, 0, 0, 1], [0, 0, 1, 2], [0, 1, 2, 3], [0, 0, 0, 100], [0, 0, 100, 101], [0, 100, 101, 102],
-        [100, 101, 102, 103], [101, 102, 103, 104], [102, 103, 104, 105],
-    ]  # fmt: skip
-    assert next_obs[[0, 1, 2, 3, 8], :, 0, 0].tolist() == [
-        [0, 0, 1, 2], [0, 1, 2, 3], [1, 2, 3, 0], [0, 0, 100, 101], [103, 104, 105, 0],
-    ]  # fmt: skip
-    assert terminated.tolist() == [0, 0, 1, 0, 0, 0, 0, 0, 1]
-
-
 def test_fifty_thousand_frames_are_stored_once():
     replay = PrioritisedReplay(50_000, 8, 84)
     assert sum(array.nbytes for array in replay.fields.values()) < 0.37e9
@@ -336,15 +320,6 @@ def test_valid_rows_are_drawn_uniformly(length):
     assert abs(chi_square(counts[valid], 32_000 / len(valid))) < 4
 
 
-def test_sample_gathers_the_rows_that_draw_returns():
-    _, replay = made(PrioritisedReplay)
-    rows, weights = replay.draw(np.random.default_rng(5).random(7))
-    got = replay.sample(np.random.default_rng(5), 7)
-    assert_same(got[0], replay.gather(rows))
-    np.testing.assert_array_equal(got[1], rows)
-    assert weights.shape == got[2].shape == (7,)
-
-
 def prioritised(seed=0, **how):
     """A prioritised replay with a random priority for each valid row."""
     _, replay = made(PrioritisedReplay, **how)
@@ -380,14 +355,6 @@ def test_beta_grows_with_each_draw_up_to_one():
         replay.draw(np.zeros(2))
     assert betas == pytest.approx([0.5, 0.7, 0.9, 1.0])
     assert replay.beta == 1
-
-
-def test_the_last_of_several_errors_counts():
-    replay = prioritised(alpha=1.0, epsilon=0.5)
-    row, other = replay.valid_rows()[[3, 5]]
-    replay.update(np.array([row, other, row, row]), np.array([9.0, 1.0, -70.0, -2.0]))
-    assert replay.tree.get(np.array([row, other])).tolist() == [2.5, 1.5]
-    assert replay.greatest == 70.5
 
 
 @pytest.mark.parametrize("pushes", [[], [(0, ["on", "lost", "lost"])]])

@@ -103,16 +103,6 @@ def test_an_episode_ends_with_a_penalty_and_the_next_starts_the_same(make):
     assert same(again, steps)
 
 
-def test_a_reset_in_mid_episode_starts_afresh(make):
-    game = make()
-    wanted = course(game, drawn(150))
-    game.reset()
-    for action in drawn(70, seed=1):
-        if game.step(action)[2]:
-            break
-    assert same(course(game, drawn(150)), wanted)
-
-
 def test_progress_is_the_furthest_of_the_episode(make):
     game = make()
     game.reset()
@@ -126,14 +116,6 @@ def test_the_seed_fixes_initial_waits(make):
     wanted = course(make(5, wait=30), actions)
     assert not same(course(make(6, wait=30), actions), wanted)
     assert same(course(make(5, wait=30), actions), wanted)
-
-
-def test_actions_are_those_of_the_package(installed):
-    nes.import_game()
-    from gym_super_mario_bros.actions import SIMPLE_MOVEMENT
-    from nes_py.wrappers import JoypadSpace
-
-    assert list(ACTIONS) == [sum(JoypadSpace._button_map[button] for button in buttons) for buttons in SIMPLE_MOVEMENT]
 
 
 def test_positions_do_not_overflow_eight_bits(make):

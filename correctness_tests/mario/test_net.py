@@ -164,12 +164,3 @@ def test_weights_at_the_start_have_the_variance_of_their_scheme(init, scale):
             assert_distributed(value[..., :8].astype(float) / unit, distribution)
         else:
             assert set(value.tolist()) == {1.0 if name[0] in "gv" else 0.0}
-
-
-def test_weights_at_the_start_depend_on_the_seed_alone():
-    first, again, other = (init_net(np.random.default_rng(seed), SIDE) for seed in (0, 0, 1))
-    normed = init_net(np.random.default_rng(0), SIDE, norm=True)
-    for name, value in first.items():
-        np.testing.assert_array_equal(value, again[name])
-        np.testing.assert_array_equal(value, normed[name])
-        assert np.array_equal(value, other[name]) == name.startswith("b_")

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
-from correctness_tests.mario.problem import SIDE, build, learner, problem
+from correctness_tests.mario.problem import build, learner, problem
 from correctness_tests.reference import largest_difference
-from rl_impls import backends
-from rl_impls.mario.options import FULL, NAIVE
-from rl_impls.mario.problem import STACK, net, pictures
+from rl_impls.mario.options import FULL
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -29,18 +24,6 @@ def test_an_option_alone_leaves_the_update_as_it_is(options):
         assert loss == pytest.approx(wanted, rel=1e-4)
         assert largest_difference(errors, wanted_errors) < 1e-4
     assert changed.params.keys() == plain.params.keys()
-
-
-@pytest.mark.parametrize("options", [*ALONE[:4], {"acting": "together"}, {"inference": "inference_mode"}], ids=str)
-def test_an_option_alone_leaves_the_actions_as_they_are(options):
-    from rl_impls.mario._torch import Actor
-
-    rng = np.random.default_rng(0)
-    params, obs = net(rng, SIDE), pictures(rng, 5, STACK, SIDE, SIDE)
-    plain, changed = (
-        Actor(params, obs, each, backends.get("torch").new_compiler()) for each in (NAIVE, replace(NAIVE, **options))
-    )
-    np.testing.assert_array_equal(changed(obs), plain(obs))
 
 
 @pytest.mark.parametrize(

@@ -65,14 +65,6 @@ def test_any_size_is_resized_to_any_other(height, width, side, seed):
             assert_rounded(one, exact)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("colour", "grey"), [(0, 76), (1, 150), (2, 29)])
-def test_grey_of_each_colour(form, colour, grey):
-    frames = np.zeros((1, *NES, 3), np.uint8)
-    frames[..., colour] = 255
-    assert (RESIZE[form](*NES, 84)(frames) == grey).all()
-
-
 @pytest.mark.parametrize("resize", FORMS)
 def test_the_op_resizes_each_frame_alone_into_new_memory(resize):
     frames, made = noise(*NES, count=3), backends.get("numpy")

@@ -108,13 +108,3 @@ def test_sums_do_not_drift(tree):
     used.set(np.array([7]), np.array([1e-9]))
     assert used.total == 1e-9
     assert used.find(np.array([0.0, 1e-9])).tolist() == [7, 7]
-
-
-@pytest.mark.parametrize("tree", TREES)
-def test_set_and_get_copy(tree):
-    made, values, leaves = tree(3), np.array([1.0, 2.0]), np.array([0, 2])
-    made.set(leaves, values)
-    got = made.get(np.arange(3))
-    for array in (values, leaves, got):
-        array[:] = 1
-    assert made.get(np.arange(3)).tolist() == [1, 0, 2]

@@ -9,7 +9,6 @@ import contextlib
 import gc
 import multiprocessing
 import os
-import pickle
 import threading
 import time
 from multiprocessing import resource_tracker
@@ -50,30 +49,6 @@ def make():
         for process in multiprocessing.active_children():
             process.kill()
             process.join()
-
-
-@every_kind
-def test_experiences_arrive_in_order_and_are_counted(kind, make):
-    transport, taken = make(kind, capacity=400), Taken(2, SHAPE)
-    senders = [transport.sender(0), transport.sender(1)]
-    for number in range(100):
-        for sender in senders:
-            put(sender, number, SHAPE)
-    take_all(transport, taken, [100, 100])
-    assert balanced(transport.counters())["delivered"].tolist() == [100, 100]
-    assert transport.counters()["batches"] == len(taken.calls)
-
-
-def test_local_queues_deliver_batches_and_a_locked_queue_single_experiences(make):
-    for kind, largest in (("local_queues", 4), ("locked_queue", 1)):
-        transport, taken = make(kind, batch_size=4), Taken(2, SHAPE)
-        for index in range(2):
-            sender = transport.sender(index)
-            for number in range(30):
-                put(sender, number, SHAPE)
-        until(lambda transport=transport: len(transport.items) == 60, "the queues")
-        take_all(transport, taken, [30, 30])
-        assert max(count for _, count in taken.calls) == largest
 
 
 def test_rings_larger_than_memory_are_refused():
@@ -123,36 +98,6 @@ def test_take_waits_only_for_the_first_experience_and_no_longer_than_its_limit(k
     assert transport.take(taken, 100) == 1  # the limit of this test ends it, where it waits for more
     thread.join()
     assert transport.counters()["empty"] > found
-
-
-def test_time_waiting_for_the_lock_is_counted(make):
-    transport, taken = make("locked_queue"), Taken(2, SHAPE)
-    with transport.queues[0]._wlock:
-        start(collect, transport.sender(1), SHAPE, 0, 1)
-        until(lambda: transport.counters()["produced"][1], "a collector")
-        time.sleep(0.2)
-    take_all(transport, taken, [0, 1])
-    until(lambda: transport.counters()["lock"][1] > 0.05, "the feeder")
-    assert transport.counters()["lock"][0] == 0
-
-
-@every_kind
-def test_only_a_new_process_can_take_a_sender(kind, make):
-    with pytest.raises(RuntimeError, match="inheritance"):
-        pickle.dumps(make(kind).sender(1))
-
-
-@every_kind
-def test_frames_need_not_be_contiguous_and_numbers_may_be_numpys(kind, make):
-    transport, found = make(kind), []
-    sender = transport.sender(0)
-    frame = np.arange(24, dtype=np.uint8).reshape(4, 6)[:, ::2].T
-    sender.put(frame, np.int64(-3), np.float64(0.1), np.bool_(True), np.uint8(9))
-    sender.put(frame + 1, True, 3, 1, np.int32(2))
-    while len(found) < 2:
-        transport.take(lambda index, *arrays: found.extend(zip(*(one.copy() for one in arrays))), 0.1)
-    np.testing.assert_array_equal([row[0] for row in found], [frame, frame + 1])
-    assert [row[1:] for row in found] == [(-3, np.float32(0.1), True, 9), (1, 3, True, 2)]
 
 
 def held_before():

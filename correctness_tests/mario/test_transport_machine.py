@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from correctness_tests.mario.collectors import Taken, balanced, put
 from correctness_tests.waiting import limit
@@ -70,8 +69,3 @@ class Machine(RuleBasedStateMachine):
 
 TestRing = Machine.TestCase
 TestRing.settings = settings(stateful_step_count=20)
-
-
-@pytest.mark.slow
-def test_long_sequences_of_calls():
-    run_state_machine_as_test(Machine, settings=settings(stateful_step_count=100, max_examples=200))

@@ -95,22 +95,6 @@ def test_the_online_net_chooses_the_next_action_and_the_target_net_values_it(bac
     np.testing.assert_allclose(errors, np.where(terminated, 2.0 - 0.5, 2.0 - (0.5 + 0.5 * 0.25)), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("backend", "form"), FORMS)
-def test_weights_scale_the_huber_loss_of_each_experience(backend, form):
-    _, [batch, *_] = problem()
-    ones = np.ones(BATCH_SIZE, np.float32)
-    whole, errors = learner(backend, form)[1](changed(batch, weights=ones))
-    halved, same = learner(backend, form)[1](changed(batch, weights=0.5 * ones))
-    assert halved == pytest.approx(0.5 * whole, rel=1e-6)
-    np.testing.assert_allclose(same, errors, rtol=1e-6)
-    each = [
-        learner(backend, form)[1](changed(batch, weights=np.eye(BATCH_SIZE, dtype=np.float32)[k]))[0] for k in (0, 5)
-    ]
-    size = np.abs(errors)
-    wanted = np.where(size < 1, errors**2 / 2, size - 0.5) / BATCH_SIZE
-    np.testing.assert_allclose(each, wanted[[0, 5]], rtol=1e-5)
-
-
 def test_huber_is_half_the_square_up_to_1_and_linear_beyond():
     params, obs = in_float64(biased([0.0])), np.zeros((5, 4, SIDE, SIDE), np.uint8)
     targets = np.array([0.0, 0.5, -0.5, 1.0, -3.0])

@@ -6,7 +6,6 @@ import multiprocessing
 import sys
 
 import numpy as np
-import pytest
 
 from correctness_tests.waiting import limit
 from rl_impls.mario.weights import KEPT, SharedWeights
@@ -51,63 +50,6 @@ def test_weights_that_were_read_are_a_copy():
     for version in range(1, 2 * KEPT + 2):
         weights.publish(version, filled(version))
     assert versions_of(kept) == {0}
-
-
-def test_published_weights_are_copied():
-    weights, params = SharedWeights(filled(0)), filled(1)
-    weights.publish(1, params)
-    params["w_hidden"][:] = 100
-    assert versions_of(weights.read()[1]) == {1}
-
-
-class Between(dict):
-    """Weights that call a function before each array is read."""
-
-    def __init__(self, params, do):
-        super().__init__(params)
-        self.do = do
-
-    def __getitem__(self, name):
-        self.do(name)
-        return super().__getitem__(name)
-
-
-def test_a_version_is_read_only_once_it_is_whole():
-    weights, seen = SharedWeights(filled(0)), []
-    for version in range(1, 6):
-        weights.publish(version, Between(filled(version), lambda name: seen.append((weights.newest, *weights.read()))))
-        for newest, read, params in seen:
-            assert newest == read == version - 1
-            assert versions_of(params) == {version - 1}
-        assert len(seen) == len(SHAPES)
-        assert weights.read()[0] == version
-        seen.clear()
-
-
-class Overtaken:
-    """The shared arrays of a slow reader: while it copies, one version is published and the next one begun."""
-
-    def __init__(self, weights):
-        self.weights, self.arrays, self.asked = weights, weights.shared, 0
-
-    def __getitem__(self, name):
-        self.asked += 1
-        if self.asked == 4:  # within its first read
-            other = object.__new__(SharedWeights)  # the same weights, of the process that publishes
-            other.names, other.shared = self.weights.names, self.arrays
-            other.publish(2, filled(2))
-            with pytest.raises(KeyError):  # the writer stops within version 3
-                other.publish(3, {name: filled(3)[name] for name in list(SHAPES)[:3]})
-        return self.arrays[name]
-
-
-def test_a_reader_that_is_overtaken_reads_again():
-    weights = SharedWeights(filled(0))
-    weights.publish(1, filled(1))
-    weights.shared = Overtaken(weights)
-    version, params = weights.read()
-    assert version == 2
-    assert versions_of(params) == {2}
 
 
 def keep_reading(weights, pipe, reads):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from perf_tests.recorded import benchmarks
 from rlgauge.artifact import Artifact
 from rlgauge.rule import SAME, SLOWED, Record, Rule
 
@@ -89,18 +88,6 @@ def artifact():
     }
     return Artifact(base="abcdef123456", head="working tree", seed=0, seconds=600.0, machine={"cpu_model": "a CPU"},
                     rule=Rule(), records=records)  # fmt: skip
-
-
-def many(count):
-    """Return a run of so many benchmarks, of ids that exist, over all chapters."""
-    found = []
-    for k, one in zip(range(count), benchmarks()):
-        seconds = 1e-5 * (1 + k % 97)
-        found.append(
-            ours(one.op, one.params["form"], one.params["backend"], seconds, workload=one.workload, axes=one.axes,
-                 phases={"environment": seconds / 3, "learning": 2 * seconds / 3})
-        )  # fmt: skip
-    return result(found)
 
 
 def write(folder, name, content):

@@ -16,7 +16,7 @@ from perf_tests.report.html.__main__ import main
 from perf_tests.report.html.browser import BROWSERS, DRAWN, opened
 from rlgauge.history import in_order
 
-from .made_up import artifact, claims, context, foreign, foreign_result, many, ours, result, write
+from .made_up import artifact, claims, context, foreign, foreign_result, ours, result, write
 
 pytestmark = pytest.mark.slow
 limited = limit("a browser")
@@ -115,51 +115,6 @@ def test_a_backend_that_is_switched_off_is_drawn_nowhere(page_file):
         assert traces(page, "scaling") == before
 
 
-def test_buttons_choose_forms_measures_and_workloads(page_file):
-    with reading(page_file) as page:
-        assert not any("only_relu" in name for name in traces(page, "scaling"))
-        page.locator("#scaling button", has_text="only_relu").click()
-        assert any("only_relu" in name for name in traces(page, "scaling"))
-        first = "plot => plot.data[0].y[0]"
-        seconds = page.eval_on_selector("[data-plot=scaling]", first)
-        page.locator("#scaling button", has_text="items per second").click()
-        rate = 32 / seconds
-        assert page.eval_on_selector("[data-plot=scaling]", first) == pytest.approx(rate, rel=1e-4)
-        bars = "plot => [plot.data[0].error_y.array[0], plot.data[0].error_y.arrayminus[0]]"
-        ends = [rate * (1 / 0.98 - 1), rate * (1 - 1 / 1.02)]  # of a time 2 % lower, and 2 % higher
-        assert page.eval_on_selector("[data-plot=scaling]", bars) == pytest.approx(ends, rel=1e-3)
-        page.locator("#workloads button", has_text="snake").click()
-        assert page.locator("[data-plot=scaling]").is_visible()
-        assert traces(page, "limit") == ["torch"]
-        assert page.inner_text("[data-words=phases]") == "Nothing of snake here."
-
-
-def test_a_button_is_reached_and_pressed_by_the_keyboard(page_file):
-    with reading(page_file) as page:
-        focused = "document.activeElement"
-        page.keyboard.press("Tab")
-        assert page.evaluate(f"{focused}.className") == "skip"
-        for _ in range(40):
-            page.keyboard.press("Tab")
-            if page.evaluate(f"!!{focused}.closest('#backends')"):
-                break
-        name = page.evaluate(f"{focused}.textContent")
-        assert name in traces(page, "limit")
-        assert page.evaluate(f"getComputedStyle({focused}).outlineStyle") == "solid"
-        page.keyboard.press("Space")
-        assert page.evaluate(f"{focused}.getAttribute('aria-pressed')") == "false"
-        assert name not in traces(page, "limit")
-
-
-def test_the_data_of_a_plot_are_a_table(page_file):
-    with reading(page_file) as page:
-        page.locator("[data-table=scaling] summary").click()
-        rows = page.locator("[data-table=scaling] tbody tr")
-        rows.first.wait_for()
-        assert rows.count() == 27
-        assert "160 us" in page.inner_text("[data-table=scaling]")
-
-
 def test_only_tables_scroll_sideways_on_a_phone(page_file):
     with reading(page_file, **PHONE) as page:
         page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
@@ -182,14 +137,6 @@ def test_plots_and_page_follow_a_dark_colour_scheme(page_file):
     assert found["light"][0] > 3 * 200
     assert found["dark"][0] < 3 * 60
     assert all(one != other for one, other in zip(found["light"][1], found["dark"][1]))
-
-
-def test_a_page_of_500_benchmarks_is_below_8_megabytes(tmp_path):
-    page = tmp_path / "page.html"
-    main([str(write(tmp_path, "a.json", many(500))), "--output", str(page)])
-    assert page.stat().st_size < 8e6
-    with reading(page) as opened_page:
-        assert opened_page.locator("#workloads button").count() >= 2
 
 
 def test_another_suites_result_is_drawn(tmp_path):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 
-from correctness_tests.repositories.entries import CASE, commit, order, over, unchanged
+from correctness_tests.repositories.entries import commit, order, over
 from perf_tests.report.html import (
     gated,
     limit,
@@ -24,7 +23,6 @@ from perf_tests.report.html.facts import cautions, facts
 from perf_tests.report.html.page import embedded, page
 from perf_tests.report.html.runs import BadInput, read
 from rlgauge.history_table import drawn
-from rlgauge.rule import Record
 
 from .made_up import KNOWN, artifact, claims, context, foreign, foreign_result, ours, result, write
 
@@ -61,12 +59,6 @@ def test_the_axis_with_most_values_is_x_and_each_combination_of_the_others_a_plo
     assert all(point["items"] == pytest.approx(32) for point in first.points)
 
 
-def test_a_row_of_one_sample_has_no_interval(run_of):
-    figure = only(scaling.chapter(run_of([ours(seconds=1e-3), ours(backend="jax", seconds=1, samples=1)]).rows))
-    assert figure.rows[1][4] == "one sample"
-    assert figure.data()["series"][1]["points"][0]["low"] is None
-
-
 def test_shares_of_the_limit_stand_by_op(run_of):
     rows = run_of([ours(limit_share=0.25), ours("act", limit_share=None, bound=None), ours("loss")]).rows
     figure = only(limit.chapter(rows))
@@ -92,10 +84,6 @@ def test_a_waterfall_goes_from_naive_by_each_option_to_full(run_of):
     assert rest["start"] == relu["y"]
     assert rest["y"] == full["y"] == pytest.approx(4)
     assert ring["low"] < ring["y"] < ring["high"]
-
-
-def test_an_option_that_changes_the_precision_is_left_out_and_named(run_of):
-    assert gains(run_of).words == ["Left out, as it computes in another precision: half."]
 
 
 def test_phases_are_shares_and_seconds_per_item(run_of):
@@ -179,14 +167,6 @@ def test_a_file_that_is_no_history_is_refused(tmp_path):
             over_commits.read(path)
 
 
-def test_machine_commit_date_and_threads_are_shown(run_of):
-    run = run_of([ours()])
-    told = facts(run)
-    assert told["Machine"] == "a CPU, 2 cores, Linux"
-    assert (told["Commit"], told["Date"], told["Threads"]) == ("abcdef123456", "2020-01-02 03:04", "2")
-    assert cautions(run, [], None) == []
-
-
 def test_a_run_of_another_suite_is_shown(tmp_path):
     found = [foreign("test_sort", n * 1e-5, n=n, how=how) for n in (10, 100) for how in ("heap", "<quick>")]
     run = read(write(tmp_path, "a.json", foreign_result(found)))
@@ -217,25 +197,32 @@ def test_the_page_asks_for_nothing(run_of):
     assert "http" not in own.replace("http-equiv", "")
 
 
-def test_slower_histories_come_first_and_unchanged_commits_are_marked():
-    slow = [replace(e, case="test_toy.py::test_slow") for e in over([0.0] * 3 + [0.1] * 3)]
-    entries = [*over([0.0] * 6), unchanged(7, 0, 6, [0.0] * 12), *slow]
-    first, second = over_commits.chapter(drawn(entries, order(7))).figures
-    assert (first.title, second.title) == ("test_toy.py::test_slow", CASE)
-    assert [cells[2] for cells in second.rows] == ["12"] * 6 + ["unchanged"]
+CPU = {"cpu_model": "a CPU", "cores": 2}
 
 
-def test_cases_that_failed_the_gate_are_named():
-    made = artifact()
-    made.records["pirl.loss[full-numpy]"] = Record(state="new")
-    chapter = gated.chapter(made)
-    assert KNOWN in chapter.html
-    assert "pirl.act" not in chapter.html
-    figure = only(chapter)
-    assert set(figure.labels["categories"]) == {KNOWN, "pirl.act[full-numpy]"}  # what has no time is in the table alone
-    assert {cells[0] for cells in figure.rows} == {*figure.labels["categories"], "pirl.loss[full-numpy]"}
+def test_intervals_have_their_low_end_below_and_their_high_end_above():
+    chapters = [
+        gated.chapter(artifact()),
+        over_commits.chapter(drawn(over([0.0] * 3 + [0.1] * 3), order(6))),
+        promised.chapter(Claims.model_validate(claims(context()))),
+    ]
+    for chapter in chapters:
+        points = chapter.figures[0].series[0].points
+        assert points
+        assert all(point["low"] < point["y"] < point["high"] for point in points)
 
 
-def test_each_precision_is_a_line_of_its_own(run_of):
-    rows = run_of(ours(axes={"batch": batch}, precision=kind) for batch in (8, 1) for kind in ("float32", "int8")).rows
-    assert [one.name for one in only(scaling.chapter(rows)).series] == ["full torch", "full torch (int8)"]
+def test_runs_and_claims_of_other_machines_or_commits_are_warnings(run_of):
+    run, other = run_of([ours()]), run_of([ours()], "b.json")
+    run.machine.update(CPU)
+    other.machine.update(CPU)
+    same = Claims.model_validate(claims() | {"commit": run.commit, "machine": CPU})
+    assert cautions(run, [other], same) == []
+    other.machine.update(cores=64, git="ffff")
+    found = Claims.model_validate(claims() | {"commit": "eeee", "machine": CPU | {"cpu_model": "b CPU"}})
+    said = cautions(run, [other], found)
+    for words in ("other machines: a CPU, 64 cores.", "other commits: ffff.",
+                  "another machine: b CPU, 2 cores.", "another commit: eeee."):  # fmt: skip
+        assert any(words in line for line in said), said
+    dirty = same.model_copy(update={"dirty": True})
+    assert cautions(run, [], dirty) == ["The claims were measured with uncommitted changes."]

@@ -6,7 +6,7 @@ import pytest
 
 from correctness_tests.result_rows import row
 from perf_tests.report.order import Span
-from perf_tests.report.table import duration, factor, notes, percent, quantity, ratio_words, text_tables, warnings
+from perf_tests.report.table import duration, factor, notes, percent, quantity, ratio_words, text_tables
 
 
 def test_the_text_table_shows_time_spread_rate_and_share():
@@ -39,13 +39,3 @@ def test_notes_show_latency_and_phases_longest_first():
     assert notes(row()) == ""
     assert notes(row(limit_share=1.03)) == "above the measured peak"
     assert notes(row(limit_share=1.03, bound="bytes")) == ""
-
-
-def test_uncommitted_changes_and_rows_above_the_peak_are_warnings():
-    limits = {"float32_flops": 1e11}
-    assert warnings({"git": "abc", "limits": limits}, [row()]) == []
-    found = warnings({"git": "abc+dirty", "limits": limits}, [row(limit_share=1.03)])
-    assert [words.partition(":")[0] for words in found] == [
-        "The working tree had uncommitted changes",
-        "Above the machine's measured peak",
-    ]

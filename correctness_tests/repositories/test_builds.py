@@ -9,7 +9,7 @@ import pytest
 from rlgauge.benchmarks import builds
 from rlgauge.rule import GateError
 
-from .made import FIND, QUICK, WHOLE, Repository, compiled, flat, work
+from .made import QUICK, WHOLE, Repository, compiled, flat, work
 
 SLOW, KEPT = (f"benchmarks/test_sum.py::test_{name}" for name in ("slow", "kept"))
 BUILD = "python -m pip install --no-deps --no-build-isolation --quiet --disable-pip-version-check ."
@@ -66,8 +66,11 @@ def test_a_failed_build_is_one_line_and_leaves_nothing(tmp_path):
 
 @pytest.mark.parametrize(
     ("beside", "paths"),
-    [({}, []), ({"benchmarks/__init__.py": ""}, []), ({}, ["benchmarks/test_sorting.py"])],
-    ids=["files", "package", "conftest loaded first"],
+    [
+        pytest.param({}, [], id="files", marks=pytest.mark.slow),
+        pytest.param({"benchmarks/__init__.py": ""}, [], id="package", marks=pytest.mark.slow),
+        pytest.param({}, ["benchmarks/test_sorting.py"], id="conftest loaded first"),
+    ],
 )
 def test_the_built_package_is_imported_before_the_tree(tmp_path, beside, paths):
     install = (
@@ -102,11 +105,3 @@ def test_each_side_runs_the_build_of_its_own_tree(toy, tmp_path, command):
     again = toy.run(*toy.command("HEAD", tmp_path, "--gate-build", command, "--collect-only"))
     assert "gate: building " not in again[1], again[1]
     assert toy.git("status", "--porcelain", "--", "fastsum/_sum.c").endswith("fastsum/_sum.c")
-
-
-@pytest.mark.slow
-def test_without_a_build_the_missing_module_is_named(toy, tmp_path):
-    toy.at("start", compiled(turns=115))
-    ran = toy.gate("HEAD", tmp_path, rule=FIND)
-    assert ran.code == 2
-    assert "No module named 'fastsum._sum'" in ran.text

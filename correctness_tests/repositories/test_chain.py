@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from rlgauge.chain import MEDIAN_ERROR, MIN_STD, STD_PER_MAD, Point, series, std_of
+from rlgauge.chain import MEDIAN_ERROR, MIN_STD, STD_PER_MAD, series, std_of
 
-from .entries import CASE, commit, entry, order, over, pairs, unchanged
+from .entries import commit, entry, order, over, pairs, unchanged
 
 
 def test_ratios_multiply_from_release_to_release():
@@ -73,13 +73,6 @@ def test_commits_of_other_branches_and_missing_tests_are_left_out():
     assert series(entries, []) == []
 
 
-def test_points_are_in_the_order_of_commits():
-    (found,) = series(over([0.0, 0.1, 0.2])[::-1], order(3))
-    assert (found.case, found.version, found.root) == (CASE, "1", commit(0))
-    assert [point.commit for point in found.points] == order(3)[1:]
-    assert [point.log_ratio for point in found.points] == pytest.approx([0.0, 0.1, 0.2], abs=0.03)
-
-
 def test_of_unconnected_series_the_newest_counts():
     entries = [entry(1, 0, pairs(0.5)), entry(3, 2, pairs(0.1)), entry(4, 2, pairs(0.1))]
     (found,) = series(entries, order(4))
@@ -90,15 +83,6 @@ def test_of_unconnected_series_the_newest_counts():
 def test_circular_anchors_terminate():
     entries = [entry(1, 2, pairs(0.1)), entry(2, 1, pairs(0.1))]
     assert len(series(entries, order(2))) == 1
-
-
-def test_asymmetric_intervals_add_side_by_side():
-    own = Point("b", "a", 0.5, 0.2, 0.9, 7, "timed", {("b", "a"): 7})
-    link = Point("a", "root", 0.1, -0.3, 0.4, 9, "unchanged", {("a", "root"): 9})
-    found = own.relative_to_root_of(link)
-    assert (found.commit, found.anchor, found.n, found.state) == ("b", "a", 7, "timed")
-    assert (found.log_ratio, found.low, found.high) == pytest.approx((0.6, 0.6 - 0.5, 0.6 + 0.5))
-    assert found.pairs == {("b", "a"): 7, ("a", "root"): 9}
 
 
 def test_of_two_measurements_of_a_commit_the_last_counts():

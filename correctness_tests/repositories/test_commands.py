@@ -14,6 +14,7 @@ from rlgauge.artifact import Artifact
 from rlgauge.fields import parse
 from rlgauge.rule import SLOWED, Record
 
+from .made import Repository, flat
 from .test_merge import CANARIES, CASES, artifact, shards
 
 
@@ -83,6 +84,24 @@ def test_a_wrong_command_line_is_code_2_and_says_why(capsys, arguments, words):
         command.main(arguments)
     assert end.value.code == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["compare", "a", "b", "--precision=0"], "--precision: 0 is too small; choose 0.001 or more"),
+        (["compare", "a"], "rlgauge compare: give two benchmarks, A and B, or --file FILE"),
+        (["history", "--since", "v1", "--minutes", "nan"], "--minutes: nan is not above 0; choose a larger number"),
+        (["power", "--canaries=1", "-k", "slow"], "--canaries: leave out -k slow: canaries are measured alone"),
+        (["power", "--slowdowns=5%"], "--slowdowns: invalid value '5%'; give fractions above 0, for example 0.02,0.05"),
+        (["power", "--fault=f"], "--fault: invalid value 'f'; write MODULE:FUNCTION or MODULE:FUNCTION=PATTERN"),
+        (["power", "--file={folder}/none"], "nothing is measured yet; run: rlgauge power --minutes 60"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_one_line_and_code_2(tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(Repository(tmp_path / "toy", flat()).root)
+    assert command.main([each.format(folder=tmp_path) for each in arguments]) == 2
+    assert capsys.readouterr().err == f"{words}\n"
 
 
 def test_the_version_is_that_of_the_installed_package(capsys):

@@ -10,15 +10,14 @@ import signal
 import pytest
 
 from rlgauge.case import Case
-from rlgauge.compare import Plan, Ranking, Result, resolve_id, spread
-from rlgauge.compare_file import Comparison, groups, read, resumable_rows
+from rlgauge.compare import Plan, Ranking, Result, resolve_id
+from rlgauge.compare_file import Comparison, groups, read
 from rlgauge.rule import GateError
 
 from .made import INI, Repository, flat
 
 FILE = "benchmarks/test_pace.py"
 TESTS = """import os
-import random
 
 import numpy as np
 import pytest
@@ -49,11 +48,6 @@ def test_scattered(benchmark, most):
     benchmark(lambda: np.sort(np.zeros(rng.integers(10_000 - most, 10_000 + most))))
 
 
-def test_moody(benchmark):
-    numbers = np.zeros(random.SystemRandom().randrange(1000, 20_000))
-    benchmark(lambda: np.sort(numbers).sum())
-
-
 @pytest.mark.parametrize("size", [1000, 4_000_000])
 def test_held(benchmark, size):
     def held():
@@ -63,7 +57,7 @@ def test_held(benchmark, size):
     benchmark(held)
 
 
-@pytest.mark.parametrize("waits", [6.0, 2.0, 0.0])
+@pytest.mark.parametrize("waits", [6.0, 2.0])
 def test_waiting(benchmark, waits):
     benchmark(np.sort, NUMBERS)
     threads = 100 * int(os.environ["OMP_NUM_THREADS"]) + len(os.sched_getaffinity(0))  # and cores
@@ -115,31 +109,24 @@ def comparison(name, a, b, **options):
 
 
 VALUES = {  # low, high
-    "100 times slower": (0.0097, 0.0103),
-    "the same": (0.99, 1.01),
-    "half": (0.495, 0.505),
+    "half": (1.98, 2.02),
     "items": (0.99, 1.01),
     "difference": (0.0049, 0.0051),
+    "spread": (2, 100),
     "allocated": (40, 200),
     "peak_rss": (1.1, 3),
-    "spread": (2, 100),
-    "moody": (0, 100),
 }
 MEASURED = [
-    comparison("100 times slower", "*quick]", "*slow]"),
-    comparison("the same", "*slow]", "*kept]"),
-    comparison("half", "*slow]", "*twice]"),
-    comparison("items", "*slow]", "*twice]", items=True),
+    comparison("half", "*twice]", "*slow]"),
+    comparison("items", "*twice]", "*slow]", items=True),
     comparison("difference", "*twice]", "*slow]", measure="difference"),
+    comparison("spread", "*scattered[10000]", "*scattered[1000]", measure="spread", outputs="ignore"),
     comparison("allocated", "*held[4000000]", "*held[1000]", measure="allocated", outputs="ignore"),
     comparison("peak_rss", "*held[4000000]", "*held[1000]", measure="peak_rss", outputs="ignore"),
-    comparison("spread", "*scattered[10000]", "*scattered[1000]", measure="spread", outputs="ignore", minutes=0.0),
-    comparison("moody", "*::test_moody", "*slow]", outputs="ignore", minutes=0.0),
     comparison("differ", "*slow]", "test_other"),
     comparison("units", "*slow]", "test_other", items=True, outputs="ignore"),
     comparison("broken", "test_broken", "*slow]"),
     comparison("no figure", "*waiting[6.0]", "*waiting[2.0]", measure="wait"),
-    comparison("not positive", "*waiting[6.0]", "*waiting[0.0]", measure="waits"),
     comparison("absent", "*slow]", "test_absent"),
 ]
 FAILED = {
@@ -147,7 +134,6 @@ FAILED = {
     "units": f"--items: {FILE}::test_pace[slow] counts arrays, and {FILE}::test_other lists; ",
     "broken": f"{FILE}::test_broken: its test failed: AttributeError: ",
     "no figure": f"--measure: {FILE}::test_waiting[6.0] has no figure 'wait' (choose from ",
-    "not positive": f"--measure: waits of {FILE}::test_waiting[0.0] is 0; a ratio needs a positive number",
 }
 
 
@@ -156,7 +142,7 @@ def measured(repository, tmp_path_factory):
     """A file of comparisons, some of which fail. -> their results, and what is printed"""
     file = tmp_path_factory.mktemp("measured") / "comparisons.toml"
     file.write_text("".join(MEASURED))
-    code, text = repository.run("rlgauge", "compare", "--file", file)
+    code, text = repository.run("rlgauge", "compare", "--file", file, "--minutes=0")  # six pairs
     assert code == 2, text
     return json.loads((repository.root / ".rlgauge/compare.json").read_text())["comparisons"], text
 
@@ -170,11 +156,9 @@ def test_comparisons_of_a_file_have_their_values(measured, name):
 
 
 def test_an_interval_that_includes_equality_is_not_significant(measured):
-    for name in ("the same", "items"):  # a 95% interval misses 1 in one run of 20
-        row = measured[0][name]
-        assert (row["verdict"] == "no significant difference") == (row["low"] <= 1 <= row["high"])
-    assert measured[0]["items"]["per"] == "item (arrays)"
-    assert measured[0]["moody"]["verdict"] == "too wide to use"
+    row = measured[0]["items"]  # a 95% interval misses 1 in one run of 20
+    assert (row["verdict"] == "no significant difference") == (row["low"] <= 1 <= row["high"])
+    assert row["per"] == "item (arrays)"
 
 
 @pytest.mark.parametrize("name", FAILED)
@@ -188,34 +172,17 @@ def test_a_comparison_of_a_skipped_test_is_skipped(measured):
     assert measured[0]["absent"] == {"skipped": f"{FILE}::test_absent: skipped: no_such_module is not installed"}
 
 
-def test_a_file_of_skipped_comparisons_alone_is_code_2(repository, tmp_path):
-    (tmp_path / "comparisons.toml").write_text(comparison("absent", "*slow]", "test_absent"))
-    code, text = repository.run("rlgauge", "compare", "--file", tmp_path / "comparisons.toml")
-    assert code == 2, text
-    assert text.endswith("skipped: no_such_module is not installed\n")
-
-
-@pytest.fixture
-def all_cores():
-    """Allow all cores of the machine to the processes that the test starts."""
+@pytest.mark.skipif(os.cpu_count() < 2, reason="it takes two cores")
+def test_each_side_has_threads_and_cores_of_its_own(repository, tmp_path):
+    # the conftest.py deselects test_waiting: a benchmark that is named is compared all the same
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, range(os.cpu_count()))
-    yield
-    os.sched_setaffinity(0, before)
-
-
-@pytest.mark.skipif(os.cpu_count() < 2, reason="it takes two cores")
-@pytest.mark.parametrize(
-    ("options", "sides"),
-    [(["--threads-a=2", "--threads-b=1"], [202, 101]), (["--cores=all"], [101 * os.cpu_count()] * 2)],
-)
-@pytest.mark.usefixtures("all_cores")
-def test_each_side_has_threads_and_cores_of_its_own(repository, tmp_path, options, sides):
-    # the conftest.py deselects test_waiting: a benchmark that is named is compared all the same
     out, both = tmp_path / "out.json", ["*waiting[6.0]", "*waiting[2.0]"]
-    code, text = repository.run("rlgauge", "compare", *both, *options, "--measure=threads", "--json", out)
+    options = "--threads-a=2", "--threads-b=1", "--measure=threads", "--json", out
+    code, text = repository.run("rlgauge", "compare", *both, *options)
+    os.sched_setaffinity(0, before)
     assert code == 0, text
-    assert json.loads(out.read_text())["sides"] == sides
+    assert json.loads(out.read_text())["sides"] == [202, 101]
 
 
 @pytest.mark.parametrize(
@@ -233,10 +200,6 @@ def test_a_result_is_one_line(measure, values, line):
     result = Result("a", "b", measure, values=values, sides=[2.0, 1.5])
     assert str(result).startswith(line)
     assert result.verdict == (line.partition(":")[0] if ":" in line and "minus" not in line else "")
-
-
-def test_spread_is_the_interquartile_range_over_the_median():
-    assert spread([5.0, 1.0, 2.0, 4.0, 3.0]) == pytest.approx(2 / 3)
 
 
 def test_rank_orders_tests_with_ties(repository, tmp_path):
@@ -279,21 +242,6 @@ def test_an_id_must_match_one_benchmark(text, words):
         resolve_id(text, names, "A")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["*slow]", "*kept]", "--precision=0"], "--precision: 0 is too small; choose 0.001 or more"),
-        (["*slow]"], "rlgauge compare: give two benchmarks, A and B, or --file FILE"),
-        (["*slow]", "test_other"], "the outputs differ; if they should, add --outputs ignore"),
-    ],
-)
-def test_a_mistake_is_one_line_and_code_2(repository, tmp_path, arguments, words):
-    code, text = repository.run("rlgauge", "compare", *arguments, "--json", tmp_path / "out.json")
-    assert code == 2, text
-    assert text.splitlines()[-1].startswith(words), text
-    assert not (tmp_path / "out.json").exists()
-
-
 def interrupted(repository, said, number, *arguments):
     """Start a command, send it a signal when it has said something; return its exit code and all that it said."""
     process, text = repository.start("rlgauge", *arguments), ""
@@ -306,10 +254,9 @@ def interrupted(repository, said, number, *arguments):
     return process.returncode, text + rest
 
 
-@pytest.mark.parametrize(("command", "number"), [("compare", signal.SIGINT), ("rank", signal.SIGTERM)])
-def test_an_interrupt_is_one_line_and_leaves_nothing(repository, tmp_path, command, number):
+def test_an_interrupt_is_one_line_and_leaves_nothing(repository, tmp_path):
     out = "--json", tmp_path / "out.json"
-    code, text = interrupted(repository, "pair 1", number, command, "*slow]", "*quick]", *out)
+    code, text = interrupted(repository, "pair 1", signal.SIGTERM, "rank", "*slow]", "*quick]", *out)
     assert code == 2, text
     assert text.splitlines()[-1] == "interrupted: nothing is written"
     assert list(tmp_path.iterdir()) == []
@@ -317,8 +264,7 @@ def test_an_interrupt_is_one_line_and_leaves_nothing(repository, tmp_path, comma
 
 
 COMPARISONS = (  # of different precision, so that they share no pairs
-    comparison("a hundredfold", "*slow]", "*quick]", leaves_out="nothing", note="seen", precision=0.05),
-    comparison("items", "*slow]", "*twice]", items=True, precision=0.04),
+    comparison("items", "*slow]", "*twice]", items=True, leaves_out="nothing", note="seen", precision=0.05),
     comparison("waits", "*waiting[6.0]", "*waiting[2.0]", measure="waits"),
 )
 
@@ -333,25 +279,24 @@ def comparisons(tmp_path):
 def test_an_interrupted_file_of_comparisons_is_resumed(repository, comparisons, tmp_path):
     out = tmp_path / "out.json"
     command = ["compare", "--file", comparisons, "--json", out]
-    code, text = interrupted(repository, "compare: 1 of 3: ", signal.SIGINT, *command)
+    code, text = interrupted(repository, "compare: 1 of 2: ", signal.SIGINT, *command)
     assert code == 2, text
-    line = f"interrupted: {out} has 1 of 3 comparisons; to resume, repeat the command with --resume"
+    line = f"interrupted: {out} has 1 of 2 comparisons; to resume, repeat the command with --resume"
     assert text.splitlines()[-1] == line
     before = json.loads(out.read_text())
     ((first, row),) = before["comparisons"].items()
     code, text = repository.run("rlgauge", *command, "--resume")
     assert code == 0, text
     assert f"compare: resuming with 1 comparison from {out}" in text
-    assert "compare: 2 of 3: " in text
+    assert "compare: 2 of 2: " in text
     found = json.loads(out.read_text())["comparisons"]
-    assert list(found) == ["a hundredfold", "items", "waits"]
+    assert list(found) == ["items", "waits"]
     assert found[first] == row
-    assert found["a hundredfold"]["value"] == pytest.approx(100, rel=0.03)
-    assert (found["a hundredfold"]["leaves_out"], found["a hundredfold"]["note"]) == ("nothing", "seen")
-    assert (found["items"]["per"], found["waits"]["value"]) == ("item (arrays)", 3)
-    table = text.splitlines()[-4:]
+    assert (found["items"]["leaves_out"], found["items"]["note"]) == ("nothing", "seen")
+    assert found["waits"]["value"] == 3
+    table = text.splitlines()[-3:]
     assert table[0].split("  ")[0] == "comparison"
-    assert table[3].split()[:3] == ["waits", "waits", "3"]
+    assert table[2].split()[:3] == ["waits", "waits", "3"]
 
 
 def grouped(*rows):
@@ -377,29 +322,12 @@ def test_comparisons_on_all_cores_share_processes_within_a_group():
     assert grouped((pool, torch), ("cd", torch), (pool[::-1], torch)) == [["0", "2"], ["1"]]
 
 
-def test_only_results_of_the_same_conditions_are_resumed(tmp_path):
-    out, said = tmp_path / "out.json", []
-    rows = {"measured": {"value": 2.0}, "failed": {"error": "why"}}
-    out.write_text(json.dumps({"conditions": {"seed": 0, "options": {}}, "comparisons": rows}))
-    assert resumable_rows(out, {"seed": 0, "options": {}}, said.append) == {"measured": {"value": 2.0}}
-    assert resumable_rows(out, {"seed": 1, "options": {"minutes": 5}}, said.append) == {}
-    assert resumable_rows(tmp_path / "none", {}, said.append) == {}
-    assert said == [
-        f"compare: resuming with 1 comparison from {out}",
-        "compare: starting over: changed since the interrupted run: seed, options",
-        f"compare: nothing to resume: {tmp_path / 'none'} does not exist",
-    ]
-    out.write_text('{"speed": 1}')
-    with pytest.raises(GateError, match="not a file that rlgauge compare --file writes: "):
-        resumable_rows(out, {}, said.append)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("items = true", "itms = true", "comparison 2.itms: unknown key; did you mean 'items'?"),
-        ("items = true", "tolerance = 1.5", "comparison 2.tolerance: 1.5 is out of range; choose a "),
-        ('name = "items"', 'name = "waits"', "comparison 3.name: 'waits' names another comparison, too; "),
+        ("items = true", "itms = true", "comparison 1.itms: unknown key; did you mean 'items'?"),
+        ("items = true", "tolerance = 1.5", "comparison 1.tolerance: 1.5 is out of range; choose a "),
+        ('name = "items"', 'name = "waits"', "comparison 2.name: 'waits' names another comparison, too; "),
         ('"items"', '"items', "Illegal character "),
     ],
 )

@@ -7,6 +7,8 @@ import signal
 
 import pytest
 
+from rlgauge.__main__ import main
+
 from .made import QUICK, SLOWED, Gated, Repository, eventually, flat, work
 
 FILE = "benchmarks/test_endings.py"
@@ -142,8 +144,10 @@ def test_workers_that_die_end_their_tests_alone(ran):
         verdict, *empty, why = ran.rows[name]
         assert (verdict, *empty) == ("error", "", "", "", "", "")
         assert why.startswith(words)
+    assert "gate: stopping early: no further pair could make this run valid\n" in ran.text
     assert "invalid run, no verdict: 2 error, 1 ok, " in ran.text
     assert "Traceback" not in ran.text
+    assert main(["replay", str(ran.folder / "gate.json")]) == 2
 
 
 def test_no_failed_test_of_an_invalid_run_passes(ran):
@@ -154,6 +158,26 @@ def test_no_failed_test_of_an_invalid_run_passes(ran):
     }
     for _, words in ran.junit.values():
         assert f"; invalid run: 2 of 3 tests could not be measured: {KILLED}: {WORDS[KILLED]}" in words
+
+
+def test_a_file_that_cannot_be_written_in_the_end_is_a_line_and_the_measurements_are_kept(toy, tmp_path):
+    path = tmp_path / "gate.md"
+    blocking = f"""{BEFORE}
+
+import pathlib
+
+
+def kept(numbers, kept=kept):
+    pathlib.Path({str(path)!r}).mkdir(exist_ok=True)
+    return kept(numbers)
+"""
+    toy.at("endings", {"toy/endings.py": blocking})
+    ran = toy.gate("HEAD", tmp_path, KEPT, rule=QUICK)
+    assert ran.code == 2, ran.text
+    assert f"--gate-markdown {path}: cannot be written: Is a directory" in ran.text
+    assert SLOWED in ran.text, "the verdicts are printed"
+    assert "passed: " not in ran.text
+    assert ran.artifact["records"][KEPT]["screen"]
 
 
 @pytest.mark.slow
@@ -176,11 +200,10 @@ def test_a_worker_that_hangs_or_leaves_while_its_test_ends_is_an_error_of_that_t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_search_leaves_nothing(toy, started, number):
+def test_an_interrupted_search_leaves_nothing(toy, started):
     toy.at("slower")
     process = started("rlgauge", "bisect", SLOW, "start", "HEAD", "--rule", "confirm=1000,blocks=2")
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     ran = ended(process)
     assert ran.code != 0
     assert "slowed by" not in ran.text

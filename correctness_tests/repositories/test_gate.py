@@ -2,75 +2,25 @@
 
 from __future__ import annotations
 
-import re
+import json
 
 import pytest
 
 from .made import FIND, FLAT_TESTS, QUICK, SAME, SLOWED, Repository, flat, sourced, work
 
-FILE, ANSWERS, SERVED = "benchmarks/test_sorting.py", "benchmarks/test_answers.py", "tests/test_served.py::TestSorting"
+FILE, SERVED = "benchmarks/test_sorting.py", "tests/test_served.py::TestSorting"
 SLOW, KEPT = f"{FILE}::test_slow", (f"{FILE}::test_kept[10]", f"{FILE}::test_kept[50]")
+MORE = "\n\ndef test_more(benchmark):\n    benchmark(sorting.kept, NUMBERS)\n"
+CACHES = "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR"
+WATCHED = f"""
 
-OTHER = "\n\ndef test_{0}(benchmark):\n    benchmark(sorting.{0}, NUMBERS)\n"
-RENAMED = OTHER.format("kept").replace("test_kept", "test_{}")
-ANSWERED = '''"""Returns something of each kind, after work that the clock sees."""
+import json
 
-import random
-from dataclasses import dataclass
-
-import numpy as np
-
-from .sorting import kept
-
-NUMBERS = np.zeros(50)
-
-
-@dataclass
-class Found:
-    name: str
-    values: list
-
-
-class Unlike:
-    pass
-
-
-def number():
-    kept(NUMBERS)
-    return {number}
-
-
-def nested():
-    kept(NUMBERS)
-    return {{"a": ["text", Found("x", [1, 2, {number}])]}}
-
-
-def drawn():
-    kept(NUMBERS)
-    return random.SystemRandom().random()
-
-
-def nothing_said():
-    kept(NUMBERS)
-    return Unlike()
-'''
-ANSWER_TESTS = """from toy import answers
-
-
-def test_number(benchmark):
-    benchmark(answers.number)
-
-
-def test_nested(benchmark):
-    benchmark(answers.nested)
-
-
-def test_drawn(benchmark):
-    benchmark(answers.drawn)
-
-
-def test_nothing_said(benchmark):
-    benchmark(answers.nothing_said)
+if "RLGAUGE_GATE_SIDE" in os.environ and "SEEN" in os.environ:
+    tree = pathlib.Path(__file__).parents[1]
+    told = {{"side": os.environ["RLGAUGE_GATE_SIDE"], "caches": [os.environ[name] for name in {CACHES}]}}
+    told |= {{"tree": str(tree), "compiled": (tree / "src" / "served" / "__pycache__").exists()}}
+    pathlib.Path(os.environ["SEEN"], f"told-{{time.monotonic_ns()}}-{{os.getpid()}}").write_text(json.dumps(told))
 """
 
 
@@ -84,77 +34,41 @@ def toy(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    toy = Repository(tmp_path_factory.mktemp("sourced") / "toy", sourced())
-    yield toy
-    assert toy.leftovers() == []
-
-
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory):
-    """A change that slows one function, adds one, renames a test of another, and changes what some return."""
-    before = {FILE: FLAT_TESTS + RENAMED.format("old"), "toy/answers.py": ANSWERED.format(number=1)}
-    toy = Repository(tmp_path_factory.mktemp("changed") / "toy", flat() | before | {ANSWERS: ANSWER_TESTS})
-    after = {FILE: FLAT_TESTS + RENAMED.format("renamed") + OTHER.format("fresh")}
-    after |= {"toy/sorting.py": work(slow=110, kept=100, fresh=100), "toy/answers.py": ANSWERED.format(number=2)}
-    toy.commit("slower", after)
-    ran = toy.gate("start", tmp_path_factory.mktemp("ran"), rule="screen=2,confirm=2,looks=1,blocks=2,level=0.3")
-    yield toy, ran
-    assert toy.leftovers() == []
-
-
-def test_a_slowdown_is_found_without_a_line_of_configuration(ran):
-    _, ran = ran
-    assert ran.code == 1, ran.text
-    wanted = {SLOW: "slower", **dict.fromkeys(KEPT, "ok"), SAME: "ok", SLOWED: "slower"}
-    assert wanted.items() <= {name: verdict for name, (verdict, *_) in ran.findings.items()}.items()
-    assert ran.failed == {"test_slow", "test_old"}
-    assert re.search(rf"^{SLOW}: slower, [45]\.\d\d ms -> 5\.\d\d ms \(\+", ran.text, re.MULTILINE), ran.text
-    assert "test_no_benchmark" not in ran.text
-
-
-def test_tests_that_only_one_side_has_are_new_or_gone(ran):
-    _, ran = ran
-    assert ran.findings[f"{FILE}::test_old"] == ("gone",)
-    verdict, words = ran.findings[f"{FILE}::test_fresh"]
-    assert (verdict, words) == ("new", "base: AttributeError: module 'toy.sorting' has no attribute 'fresh'")
-    assert ran.findings[f"{FILE}::test_renamed"] == ("ok",)
-
-
-def test_changed_answers_are_noted_where_they_can_be_compared(ran):
-    _, ran = ran
-    changed = {name for name, words in ran.findings.items() if "output changed" in words}
-    assert changed == {f"{ANSWERS}::test_number", f"{ANSWERS}::test_nested"}, ran.text
-    assert ran.findings[f"{ANSWERS}::test_drawn"][0] == ran.findings[f"{ANSWERS}::test_nothing_said"][0] == "ok"
-
-
-def test_files_of_the_package_are_only_listed_with_v(ran):
-    _, ran = ran
-    assert "benchmarks, head's version on both sides: benchmarks" in ran.text
-    assert "toy: base " not in ran.text
-    assert ".git/rlgauge" not in ran.text
-
-
-def test_the_gate_leaves_the_repository_unchanged(ran):
-    toy, ran = ran
-    assert toy.git("status", "--porcelain") == ""
-    assert ran.artifact["head"] == toy.git("rev-parse", "--short=12", "slower")
-
-
-def test_fixtures_of_a_test_live_while_it_is_timed(served, tmp_path):
-    seen = tmp_path / "seen"
+    """A run on a repository with a server, whose conftest.py leaves word of each process. -> the run, its words"""
+    folder = tmp_path_factory.mktemp("served")
+    files, seen, users = sourced(), folder / "seen", folder / "users"
+    files["tests/conftest.py"] += WATCHED
+    toy = Repository(folder / "toy", files)
+    toy.write({"src/served/core.py": work(slow=110, kept=100)})
     seen.mkdir()
-    served.at("start", {"src/served/core.py": work(slow=110, kept=100)})
-    rule = "screen=1,confirm=2,looks=1,blocks=2,level=0.8"  # of three suspects
-    ran = served.gate("HEAD", tmp_path, rule=rule, SEEN=str(seen))
+    variables = {"SEEN": str(seen), **dict.fromkeys((*CACHES, "PYTHONPYCACHEPREFIX"), str(users))}
+    ran = toy.gate("start", folder, rule="screen=1,confirm=2,looks=1,blocks=2,level=0.5", **variables)  # two suspects
+    assert not users.exists(), "the user's own folders, which both sides would share"
+    assert toy.git("status", "--porcelain") == "M src/served/core.py"
+    assert toy.leftovers() == []
+    return ran, sorted(seen.iterdir())
+
+
+def test_fixtures_of_a_test_live_while_it_is_timed(served):
+    ran, seen = served
     assert ran.code == 1, ran.text
-    slow, kept = (tuple(f"{SERVED}::test_{op}[{order}]" for order in ("up", "down")) for op in ("slow", "kept"))
-    slow += ("tests/test_single.py::test_single",)  # of a file of its own
+    slow, kept = ([f"{SERVED}::test_{op}[{order}]" for order in ("up", "down")] for op in ("slow", "kept"))
     assert ran.findings == dict.fromkeys((*slow, SLOWED), ("slower",)) | dict.fromkeys((*kept, SAME), ("ok",))
     started, ended = (
-        sorted(path.name.split("-")[1] for path in seen.glob(f"{word}-*")) for word in ("started", "ended")
+        sorted(path.name.split("-")[1] for path in seen if path.name.startswith(word)) for word in ("started", "ended")
     )
     assert started == ended
     assert len(started) == 2 * (1 + 2), "two processes of each pair, once each"
+
+
+def test_each_side_keeps_what_it_compiles_in_a_folder_of_its_own(served):
+    told = [json.loads(path.read_text()) for path in served[1] if path.name.startswith("told")]
+    for side in ("base", "head"):
+        own = [one for one in told if one["side"] == side and f"/sides/{side}/" in one["tree"]]
+        assert len(own) >= 3
+        assert len({tuple(one["caches"]) for one in own}) == 1
+        assert all(path.startswith(own[0]["tree"].removesuffix("/tree")) for path in own[0]["caches"])
+        assert [one["compiled"] for one in own] == [False] + [True] * (len(own) - 1)
 
 
 @pytest.fixture(scope="module")
@@ -176,28 +90,23 @@ def test_only_selected_tests_run_and_generated_files_are_on_both_sides(toy, gene
 
 
 def test_the_same_code_is_unchanged_and_so_is_another_benchmark_of_it(toy, generated, tmp_path):
-    more = FLAT_TESTS + RENAMED.format("more")
-    toy.at("generated", {**generated, FILE: more, "README.md": "# A toy\n"})
+    toy.at("generated", {**generated, FILE: FLAT_TESTS + MORE, "README.md": "# A toy\n"})
     ran = toy.gate("HEAD", tmp_path)
     assert ran.code == 0, ran.text
     assert set(ran.findings.values()) == {("unchanged",)}
     assert len(ran.findings) == 4
 
 
-def test_rlgauge_gate_is_pytest_against_a_revision(toy):
+def test_rlgauge_gate_is_pytest_against_a_revision_by_default_that_of_the_settings(toy):
     toy.at("start")
-    code, text = toy.run("rlgauge", "gate", "HEAD", "-k", "kept", "-p", "no:cacheprovider")
-    assert code == 0, text
-    assert "2 unchanged" in text
-
-
-def test_rlgauge_gate_compares_with_the_revision_of_the_settings(toy):
-    toy.at("start")
-    code, text = toy.run("rlgauge", "gate", "-k", "kept", "-p", "no:cacheprovider")
+    options = "-k", "kept", "--collect-only", "-p", "no:cacheprovider"
+    code, text = toy.run("rlgauge", "gate", "HEAD", *options)
+    assert (code, "2 benchmarks, 2 unchanged" in text) == (0, True), text
+    code, text = toy.run("rlgauge", "gate", *options)
     assert (code, len(text.splitlines())) == (2, 1), text
     assert text.startswith("rlgauge gate: give a revision, for example main, or set against = ")
     toy.write({"pyproject.toml": '[tool.rlgauge]\nagainst = "slower"\nignore = ["pyproject.toml"]\n'})
-    code, text = toy.run("rlgauge", "gate", "-k", "kept", "--collect-only", "-p", "no:cacheprovider")
+    code, text = toy.run("rlgauge", "gate", *options)
     assert code == 0, text
     assert f"against {toy.git('rev-parse', '--short=12', 'slower')}: 2 benchmarks" in text
 

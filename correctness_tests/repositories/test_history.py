@@ -8,7 +8,6 @@ import signal
 
 import pytest
 
-from rlgauge.files import Unwritable
 from rlgauge.history import append, in_order, read, version_of
 
 from .entries import entry, pairs
@@ -127,14 +126,6 @@ def test_a_failure_at_a_commit_is_named_and_the_rest_goes_on(tmp_path):
     assert sorted((e.commit, e.case) for e in entries(made)) == sorted(kept)
 
 
-def test_where_nothing_can_be_measured_the_code_is_2(tmp_path):
-    made, names = built(tmp_path / "repository", {"broken": BROKEN})
-    code, text = made.run("rlgauge", "history", "--since", names["start"], "-k", "slow")
-    assert code == 2, text
-    assert f"history: {SLOW} at {names['broken'][:12]}: head: " in text
-    assert text.splitlines()[-1] == "history: no commit could be measured; the reason is above"
-
-
 def test_a_test_that_the_release_lacks_is_missing_and_a_commit_gets_six_pairs(tmp_path):
     lacking = {**flat(), "toy/sorting.py": flat()["toy/sorting.py"].replace("def slow", "def quick")}
     made, names = built(tmp_path / "repository", {"with": flat()}, lacking)
@@ -168,7 +159,6 @@ def test_ctrl_c_keeps_whole_entries_and_leaves_no_process(measured, tmp_path):
         (["--since", "HEAD"], "HEAD..HEAD: no commits; the first revision must be an ancestor of the second"),
         (["--since", "v1", "-k", "none"], "no benchmark is selected by: -k none; change the selection"),
         (["--since", "v1", "--bogus"], "unrecognized arguments: --bogus"),
-        (["--since", "v1", "--minutes", "nan"], "--minutes: nan is not above 0; choose a larger number"),
         (["--since", "v1", "--file", "README.md"], "README.md, line 1: not a line that rlgauge history writes: "),
         (["--since", "v1", "--file", "other.jsonl"], "other.jsonl: its ratios are of a-machine, and this is "),
         (["show", "--file", "other.jsonl"], "other.jsonl: no ratios of this branch's commits; "),
@@ -193,19 +183,6 @@ def test_commits_are_those_along_first_parents_oldest_first(tmp_path):
     made.git("checkout", "--quiet", "main")
     made.git("merge", "--quiet", "--no-edit", "side")
     assert in_order(made.root) == [names["start"], names["after"], made.git("rev-parse", "HEAD")]
-
-
-def test_entries_are_appended_to_the_file(tmp_path):
-    file, made = tmp_path / "history.jsonl", [entry(1, 0, [0.5, 0.25]), entry(2, 0), entry(3, 0, same_as="0" * 40)]
-    assert read(file) == []
-    append(file, made[:1])
-    before = file.read_bytes()
-    append(file, made[1:])
-    assert file.read_bytes().startswith(before)
-    assert read(file) == made
-    assert [e.state for e in made] == ["timed", "missing", "unchanged"]
-    with pytest.raises(Unwritable):
-        append(file / "under", made)
 
 
 @pytest.mark.parametrize(

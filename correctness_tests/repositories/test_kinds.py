@@ -1,4 +1,4 @@
-"""Kinds of benchmarks: own fixtures, marks, async tests, parameters without a fixed order, exact counts."""
+"""Kinds of benchmarks: own fixtures, marks, async tests, parameters without a fixed order, tests that fail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from .made import CLOCK, QUICK, SAME, SLOWED, Repository, environment, flat
 
-RULE = "screen=2,confirm=4,looks=1,blocks=2,level=0.6"  # seven suspects share the level: p = 7 / 2^4
 HEAD = """import asyncio
 import functools
 import os
@@ -140,10 +139,6 @@ class TestMarked:
 def test_with_fixture(benchmark, numbers, x):
     assert (benchmark.name, benchmark.group, benchmark.params) == ("test_with_fixture[1]", "x", {"x": 1})
     benchmark(sorting.kept, numbers)
-
-
-def test_fails(numbers):
-    assert sorting.kept(numbers) is None
 """
 MARK = """@pytest.mark.codspeed_benchmark
 def test_codspeed_mark():
@@ -204,7 +199,65 @@ def made(request):
 def test_made(benchmark, made, name):
     benchmark(sorting.kept, NUMBERS)
 """
-FILES = {"fixtures": FIXTURES, "marks": MARKS, "mark": MARK, "async": ASYNC, "sets": SETS, "parameters": PARAMETERS}
+ERRORS = {  # what a test does, and why it cannot be timed; on base, the slow function does 100 units of work
+    "never": ("def test_never(benchmark):\n    pass\n", "it never calls benchmark: call benchmark(function, ...)"),
+    "twice": (
+        "def test_twice(benchmark):\n    benchmark(counted)\n    benchmark(counted)\n",
+        "its test failed: it calls benchmark twice: split the test",
+    ),
+    "awaits": (
+        "async def awaited():\n    pass\n\n\ndef test_awaits(benchmark):\n    benchmark(awaited)\n",
+        "its test failed: the timed function is async, so a call does no work",
+    ),
+    "teardown": (
+        "@pytest.fixture\ndef left():\n    yield\n    assert not on_base()\n\n\n"
+        "def test_teardown(benchmark, left):\n    benchmark(counted)\n",
+        "base: its teardown failed: AssertionError",
+    ),
+    "assertion": (
+        "def test_assertion(benchmark):\n    assert benchmark(counted) == 2\n",
+        "head: its test failed: AssertionError: assert 1 == 2",
+    ),
+    "one_side": (
+        "def test_one_side(benchmark):\n    benchmark(counted)\n    assert not on_base()\n",
+        "base: its test failed: AssertionError",
+    ),
+    "skips_on_base": (
+        "def test_skips_on_base(benchmark):\n    if on_base():\n        pytest.skip('not here')\n"
+        "    benchmark(counted)\n",
+        "base: skipped: not here",
+    ),
+    "fixture": (
+        "@pytest.fixture\ndef made():\n    if on_base():\n        raise OSError('no server')\n\n\n"
+        "def test_fixture(benchmark, made):\n    benchmark(counted)\n",
+        "base: its set-up failed: OSError: no server",
+    ),
+}
+COUNTED = """def counted():
+    np.sort(np.zeros(200))
+    return 1
+
+
+def on_base():
+    return 100 in sorting.slow.__code__.co_consts
+
+
+@pytest.mark.skip(reason="later")
+def test_later(benchmark):
+    benchmark(counted)
+
+
+"""
+FILES = {
+    "fixtures": FIXTURES,
+    "marks": MARKS,
+    "mark": MARK,
+    "async": ASYNC,
+    "sets": SETS,
+    "parameters": PARAMETERS,
+    "errors": "\n\n".join([COUNTED, *(text for text, _ in ERRORS.values())]),
+}
+NEW = HEAD + COUNTED + ERRORS["fixture"][0]
 
 
 @pytest.fixture(scope="module")
@@ -217,30 +270,32 @@ def toy(tmp_path_factory):
     gone = "\n\ndef test_gone():\n    sorting.kept(NUMBERS)\n"
     before = files | {"benchmarks/test_marks.py": files["benchmarks/test_marks.py"] + gone}
     toy = Repository(tmp_path_factory.mktemp("kinds") / "toy", before)
-    toy.commit("slower", files | {"toy/sorting.py": flat(slow=110)["toy/sorting.py"]})
+    slower = {"toy/sorting.py": flat(slow=110)["toy/sorting.py"], "benchmarks/test_new.py": NEW}
+    toy.commit("slower", files | slower)
     yield toy
     assert toy.leftovers() == []
 
 
 @pytest.fixture(scope="module")
 def ran(toy, tmp_path_factory):
-    return toy.gate("start", tmp_path_factory.mktemp("ran"), rule=RULE)
+    return toy.gate("start", tmp_path_factory.mktemp("ran"), rule=QUICK)
 
 
 def verdicts(ran, file):
-    """Return the verdicts on the tests of a file, by their names."""
+    """Return the verdict on each test of a file, or its ratio to a tenth if it was timed."""
     prefix = f"benchmarks/test_{file}.py::"
-    found = {name.removeprefix(prefix): verdict for name, (verdict, *_) in ran.findings.items() if prefix in name}
+    found = {name: verdict for name, (verdict, *_) in ran.findings.items() if prefix in name}
     assert found, ran.text
-    return found
+    ratios = {name: round(ratio, 1) for name, ratio in ran.ratios.items() if found.get(name) != "error"}
+    return {name.removeprefix(prefix): ratios.get(name, verdict) for name, verdict in found.items()}
 
 
 def test_a_project_fixture_named_benchmark_wraps_the_gates(ran):
     assert verdicts(ran, "fixtures") == {
-        "TestPartial::test_partial": "slower",
-        "test_mode": "slower",
-        "TestCodSpeed::test_other_plugin": "slower",
-        "test_codspeed": "slower",
+        "TestPartial::test_partial": 1.1,
+        "test_mode": 1.1,
+        "TestCodSpeed::test_other_plugin": 1.1,
+        "test_codspeed": 1.1,
         "test_weave": "error",
     }
     assert "the gate does not support benchmark.weave" in ran.findings["benchmarks/test_fixtures.py::test_weave"][1]
@@ -248,18 +303,16 @@ def test_a_project_fixture_named_benchmark_wraps_the_gates(ran):
 
 def test_a_marked_test_without_the_fixture_is_timed_without_its_setup(ran):
     assert verdicts(ran, "marks") == {
-        "test_marked": "slower",
-        "TestMarked::test_method[50]": "ok",
-        "test_with_fixture[1]": "ok",
-        "test_fails": "error",
+        "test_marked": 1.1,
+        "TestMarked::test_method[50]": 1.0,
+        "test_with_fixture[1]": 1.0,
         "test_gone": "gone",
     }
-    assert "its test failed: AssertionError" in ran.findings["benchmarks/test_marks.py::test_fails"][1]
-    assert verdicts(ran, "mark") == {"test_codspeed_mark": "slower"}
+    assert verdicts(ran, "mark") == {"test_codspeed_mark": 1.1}
 
 
 def test_an_async_test_needs_a_plugin_that_awaits_it(ran):
-    assert verdicts(ran, "async") == {"test_not_awaited": "error", "test_awaited": "slower"}
+    assert verdicts(ran, "async") == {"test_not_awaited": "error", "test_awaited": 1.1}
     assert "it is async def, and no plugin awaits it" in ran.findings["benchmarks/test_async.py::test_not_awaited"][1]
 
 
@@ -275,12 +328,34 @@ def test_parameters_from_a_set_are_errors_that_name_the_parameter(ran):
 def test_parameters_whose_repr_differs_per_process_are_no_error(ran):
     found = verdicts(ran, "parameters")
     assert len(found) == 17 + 4
-    assert set(found.values()) == {"ok"}, ran.text
+    assert set(found.values()) == {1.0}, ran.text
 
 
-def test_a_run_with_errors_does_not_pass(ran):
-    assert ran.code != 0
+@pytest.mark.parametrize("name", ERRORS)
+def test_a_test_that_cannot_be_timed_is_an_error_with_its_reason(ran, name):
+    name, words = f"benchmarks/test_errors.py::test_{name}", ERRORS[name][1]
+    verdict, said = ran.findings[name]
+    assert verdict == "error"
+    assert words in said
+    assert f"{name}: error, " in ran.text
+
+
+def test_a_test_that_skips_on_both_sides_is_skipped(ran):
+    assert verdicts(ran, "errors")["test_later"] == "skipped"
+    assert "2 skipped" in ran.text
+
+
+def test_a_new_test_whose_fixture_needs_what_base_lacks_is_new(ran):
+    assert ran.findings["benchmarks/test_new.py::test_fixture"] == (
+        "new",
+        "base: its set-up failed: OSError: no server",
+    )
+
+
+def test_a_run_with_errors_fails(ran):
+    assert ran.code == 1, ran.text
     assert (ran.findings[SAME], ran.findings[SLOWED]) == (("ok",), ("slower",))
+    assert "Traceback" not in ran.text
 
 
 @pytest.fixture
@@ -303,52 +378,3 @@ def test_a_missing_plugin_is_named_with_the_command_that_installs_it(tmp_path, b
     text = done.stdout + done.stderr
     assert f"the fixture benchmark of pytest-benchmark, which is not installed: run {bare} -m pip install " in text
     assert "Traceback" not in text
-
-
-def test_a_plugin_that_is_not_loaded_is_named(tmp_path):
-    toy = Repository(tmp_path / "toy", flat())
-    toy.write({"toy/more.py": ""})
-    ran = toy.gate("HEAD", tmp_path, "-p", "no:benchmark", rule=QUICK)
-    assert ran.code == 2
-    assert ran.only_says("of pytest-benchmark, which is not loaded: remove -p no:benchmark"), ran.text
-
-
-EXACT = """import numpy as np
-
-from toy import sorting
-
-NUMBERS = np.zeros(50)
-
-
-def counted(benchmark, name):
-    benchmark(sorting.kept, NUMBERS)
-    benchmark.extra_info["exact"] = {name: len(sorting.__doc__)}
-
-
-def test_named(benchmark):
-    counted(benchmark, "letters")
-
-
-def test_graphs(benchmark):
-    counted(benchmark, "graphs")
-
-
-def test_words(benchmark):
-    benchmark(sorting.kept, NUMBERS)
-    benchmark.extra_info["exact"] = {"letters": "many"}
-"""
-
-
-def test_exact_counts_that_rise_are_noted_and_more_graphs_are_slower(tmp_path):
-    toy = Repository(tmp_path / "toy", flat() | {"benchmarks/test_sorting.py": EXACT})
-    longer = flat()["toy/sorting.py"].replace('"""Sorts numbers."""', '"""Sorts many numbers."""')
-    toy.at("start", {"toy/sorting.py": longer})
-    ran = toy.gate("start", tmp_path, rule=QUICK)
-    name = "benchmarks/test_sorting.py::test_{}".format
-    assert ran.findings[name("named")] == ("ok", "letters 14 -> 19"), ran.text
-    assert ran.findings[name("graphs")] == ("slower", "graphs 14 -> 19")
-    verdict, words = ran.findings[name("words")]
-    assert verdict == "error"
-    assert words.endswith("""extra_info["exact"]: {'letters': 'many'} is not a dictionary of whole numbers""")
-    assert ran.code == 1
-    assert toy.leftovers() == []

@@ -1,21 +1,45 @@
-"""The mark ``rlgauge``, and a benchmark's own reset, output and inputs."""
+"""The mark ``rlgauge`` and a benchmark's own reset, output and inputs, in workers that cannot import NumPy."""
 
 from __future__ import annotations
 
 import pytest
 
-from .made import QUICK, Repository, flat
+from rlgauge.benchmarks import marks
+from rlgauge.rule import SAME_ON_ALL, SLOWED_ON_ALL, GateError
 
+from .made import HASHING, QUICK, SAME, SLOWED, Repository
+
+BLOCKED = f"""{HASHING}
+
+if "RLGAUGE_GATE_SIDE" in os.environ:
+    import sys
+
+    assert "numpy" not in sys.modules
+    sys.modules["numpy"] = None  # importing it fails from here on
+"""
 COUNTING = '''"""Values and state that benchmarks time, after work that the fake clock sees."""
 
-import numpy as np
+import hashlib
 
 VALUE = 1.0
 
 
+def work(size=250_000):
+    hashlib.sha256(bytes(size))
+
+
+def slow():
+    work(250_000)
+
+
 def value(given=None):
-    np.sort(np.zeros(5000))
+    work()
     return VALUE if given is None else given
+
+
+def nested(change):
+    work()
+    return {"floats": [1.5, 2.5 + change], "nested": ("text", [1, True, None]), "large": 2**70}
 
 
 class Counter:
@@ -23,7 +47,7 @@ class Counter:
         self.total = 0
 
     def add(self):
-        np.sort(np.zeros(500))
+        work(25_000)
         self.total += 1
         if self.total > 5:
             raise RuntimeError(f"{self.total} calls after a reset")
@@ -32,19 +56,29 @@ class Counter:
     def reset(self):
         self.total = 0
 '''
+SLOWER = COUNTING.replace("VALUE = 1.0", "VALUE = 1.01").replace("work(250_000)", "work(275_000)")
 TESTS = """import random
 
 import pytest
 from toy import counting
 
 
+def test_slow(benchmark):
+    benchmark(counting.slow)
+    assert benchmark.stats.stats.mean > 0
+    assert benchmark.stats["rounds"] >= 1
+
+
+def test_near(benchmark):
+    benchmark(counting.nested, 0.0)
+
+
+def test_far(benchmark):
+    benchmark(counting.nested, counting.VALUE - 1)
+
+
 @pytest.mark.rlgauge(outputs="ignore")
 def test_ignored(benchmark):
-    benchmark(counting.value)
-
-
-@pytest.mark.rlgauge(outputs="same")
-def test_same(benchmark):
     benchmark(counting.value)
 
 
@@ -74,31 +108,36 @@ def test_state(benchmark):
     assert benchmark.after_reset(counter.add, reset=counter.reset, max_calls=5, output=output) == 1
 """
 FILE = "benchmarks/test_counting.py"
+FILES = {
+    "toy/__init__.py": "",
+    "toy/counting.py": COUNTING,
+    "benchmarks/conftest.py": BLOCKED,
+    FILE: TESTS,
+    ".gitignore": "__pycache__/\n",
+}
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    files = {**flat(), "toy/counting.py": COUNTING, FILE: TESTS}
-    made = Repository(tmp_path_factory.mktemp("marks") / "repository", files)
-    made.write({"toy/counting.py": COUNTING.replace("VALUE = 1.0", "VALUE = 1.01")})
-    yield made.gate("HEAD", tmp_path_factory.mktemp("out"), FILE, rule=QUICK)
+    made = Repository(tmp_path_factory.mktemp("marks") / "repository", FILES)
+    made.write({"toy/counting.py": SLOWER})
+    yield made.gate("HEAD", tmp_path_factory.mktemp("out"), rule=QUICK)
     assert made.leftovers() == []
 
 
-@pytest.mark.parametrize(
-    ("name", "changed"),
-    [
-        ("test_ignored", False),
-        ("test_same", True),
-        ("TestMarked::test_inherited", False),
-        ("TestMarked::test_narrowed", True),
-        ("test_state", False),
-        ("test_drawn[drawn]", False),
-    ],
-)
-def test_outputs_are_compared_as_the_mark_says(ran, name, changed):
-    assert ran.artifact["records"][f"{FILE}::{name}"]["state"] == "timed", ran.text
-    assert ran.artifact["records"][f"{FILE}::{name}"]["answer_changed"] is changed
+def test_a_slowdown_and_the_canaries_are_found_without_numpy(ran):
+    assert ran.ratios[f"{FILE}::test_slow"] == pytest.approx(1.1, abs=0.01), ran.text
+    verdicts = {**dict.fromkeys((SAME, SAME_ON_ALL), ("ok",)), **dict.fromkeys((SLOWED, SLOWED_ON_ALL), ("slower",))}
+    assert {name: ran.findings[name] for name in verdicts} == verdicts
+
+
+def test_outputs_are_compared_as_the_mark_says(ran):
+    records = {name.partition("::")[2]: record for name, record in ran.artifact["records"].items() if "::" in name}
+    assert {name for name, record in records.items() if record["state"] != "timed"} == {"test_inputs"}, ran.text
+    assert {name for name, record in records.items() if record["answer_changed"]} == {
+        "test_far",
+        "TestMarked::test_narrowed",
+    }
 
 
 def test_a_mark_gives_a_test_all_cores(ran):
@@ -118,31 +157,22 @@ def test_inputs_that_differ_between_the_sides_are_an_error(ran):
 
 
 @pytest.mark.parametrize(
-    ("mark", "words"),
+    ("name", "value", "words"),
     [
-        ("core='all'", "mark rlgauge: core: unknown key (choose from cores, outputs, tolerance)"),
-        ("tolerance=2", "mark rlgauge: tolerance: 2 is out of range; choose a fraction from 0 to below 1"),
+        ("core", "all", "unknown key (choose from cores, outputs, tolerance)"),
+        ("outputs", "near", "unknown value 'near' (choose from close, same, ignore)"),
+        ("tolerance", 2, "2 is out of range; choose a fraction from 0 to below 1"),
     ],
 )
-def test_a_wrong_mark_ends_the_run_with_its_test(tmp_path, mark, words):
-    made = Repository(tmp_path / "repository", {**flat(), "toy/counting.py": COUNTING})
-    tests = f"import pytest\nfrom toy import counting\n\n\n@pytest.mark.rlgauge({mark})\n"
-    made.write({FILE: f"{tests}def test_it(benchmark):\n    benchmark(counting.value)\n"})
-    ran = made.gate("HEAD", tmp_path, FILE, rule=QUICK)
-    assert ran.code == 2
-    assert ran.only_says(f"{FILE}::test_it: {words}")
+def test_a_wrong_mark_is_an_error(name, value, words):
+    with pytest.raises(GateError) as error:
+        marks.check("its mark", name, value)
+    assert str(error.value) == f"its mark: {words}"
 
 
 def test_patterns_in_the_settings_name_benchmarks_and_override_marks(tmp_path):
     settings = '[tool.rlgauge]\nbenchmarks = ["bench*", "toy/*_data.py"]\n\n[tool.rlgauge.cores]\n"*" = "one"\n'
-    files = {
-        **flat(),
-        "toy/counting.py": COUNTING,
-        "toy/all_data.py": "SIZE = 1\n",
-        FILE: TESTS,
-        "pyproject.toml": settings,
-    }
-    made = Repository(tmp_path / "repository", files)
+    made = Repository(tmp_path / "repository", {**FILES, "toy/all_data.py": "SIZE = 1\n", "pyproject.toml": settings})
     made.write({"toy/all_data.py": "SIZE = 2\n"})
     ran = made.gate("HEAD", tmp_path, f"{FILE}::TestMarked", rule=QUICK)
     assert ran.code == 0, ran.text

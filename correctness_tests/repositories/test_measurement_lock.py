@@ -68,13 +68,6 @@ def test_a_second_process_waits_says_so_and_begins_when_the_first_is_killed(star
     assert line_of(third.stdout) == b"measuring\n"
 
 
-def test_an_error_releases_the_lock(tmp_path, capsys):
-    with pytest.raises(ZeroDivisionError), measurement_lock(tmp_path / "new" / "cache"):
-        _ = 1 // 0
-    with measurement_lock(tmp_path / "new" / "cache"):
-        assert "waiting" not in "".join(capsys.readouterr())
-
-
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
     toy = Repository(tmp_path_factory.mktemp("lock") / "toy", flat() | INI)
@@ -87,15 +80,10 @@ SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.p
 
 @pytest.mark.parametrize(
     "command",
-    [
-        ("pytest", "--gate-against", "HEAD~1", "-s", "-p", "no:cacheprovider"),
-        ("rlgauge", "bisect", SLOW, "HEAD~1", "HEAD"),
-        ("rlgauge", "power", "--minutes", "0.1"),
-        ("rlgauge", "compare", SLOW, KEPT),
-    ],
-    ids=lambda command: command[1].strip("-"),
+    [("pytest", "--gate-against", "HEAD~1", "-s", "-p", "no:cacheprovider"), ("rlgauge", "compare", SLOW, KEPT)],
+    ids=["gate", "compare"],
 )
-def test_every_command_that_measures_waits_for_the_lock(toy, command):
+def test_a_command_that_measures_waits_for_the_lock(toy, command):
     with measurement_lock(toy.root / ".git" / "rlgauge"):
         process = toy.start(*command)
         try:

@@ -80,13 +80,6 @@ def test_machines_may_differ_and_are_shown():
     assert found.machine["shards"] == {"1": {"cpu_model": "abacus"}, "2": {"cpu_model": "slide rule"}}
 
 
-def test_a_merged_run_takes_as_long_as_its_longest_shard():
-    parts = shards(CASES, 2, seconds=3.0)
-    parts["1.json"] = replace(parts["1.json"], seconds=5.0)
-    found = merge_artifacts(parts)
-    assert (found.seconds, found.shard) == (5.0, None)
-
-
 def changed(**what):
     parts = shards(CASES, 2)
     parts["2.json"] = replace(parts["2.json"], **what)

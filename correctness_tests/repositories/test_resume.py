@@ -102,16 +102,3 @@ def test_without_an_interrupted_run_there_is_nothing_to_resume(toy, tmp_path):
         assert ran.code == 0, ran.text
         assert "gate: nothing to resume, starting over: " in ran.text
         assert said in ran.text
-
-
-def test_a_run_that_cannot_become_valid_ends_after_its_first_pair(toy, tmp_path):
-    broken = flat()["toy/sorting.py"].replace("def work(numbers, units):\n", "def work(numbers, units):\n    1 / 0\n")
-    toy.at("start", {"toy/sorting.py": broken})
-    ran = toy.gate("start", tmp_path, rule=RULE)
-    assert ran.code == 2, ran.text
-    why = f"3 of 3 tests could not be measured: {SLOW}: head: its test failed: ZeroDivisionError"
-    assert "gate: stopping early: no further pair could make this run valid\n" in ran.text
-    assert "screen 2 of" not in ran.text
-    assert f"; invalid run: {why}" in ran.text
-    assert {len(ran.artifact["records"][name]["screen"]) for name in (SAME, SLOWED)} == {1}
-    assert main(["replay", str(tmp_path / "gate.json")]) == 2

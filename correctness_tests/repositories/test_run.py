@@ -7,15 +7,21 @@ import os
 import pytest
 
 from rlgauge.__main__ import main
-from rlgauge.rule import SAME_ON_ALL, SLOWED_ON_ALL
 
 from .made import CLOCK, FLAT_TESTS, SAME, SLOWED, Repository, flat, work
 
 FILE, FIND = "benchmarks/test_run.py", "screen=1,confirm=3,looks=1,blocks=3,level=0.3"
 NAMES = ("kept", "slow", "fast", "other", "passing")
-TESTS = "import numpy as np\n\nfrom toy import sorting\n\nNUMBERS = np.random.default_rng(0).random(50)\n" + "".join(
-    f"\n\ndef test_{name}(benchmark):\n    benchmark(sorting.{name}, NUMBERS)\n" for name in NAMES
-)
+HEAD = """import numpy as np
+
+from toy import sorting
+
+NUMBERS = np.random.default_rng(0).random(50)
+
+
+def test_no_benchmark():
+    assert sorting.kept(NUMBERS) is not None
+"""
 AFTER = """
 
 import gc
@@ -45,25 +51,30 @@ def named(name):
     return f"{FILE}::test_{name}"
 
 
+def file_of(**functions):
+    """Return a file with a benchmark of each of these functions, by the names of the tests."""
+    functions |= {name: name for name in NAMES}
+    return HEAD + "".join(
+        f"\n\ndef test_{name}(benchmark):\n    benchmark(sorting.{of}, NUMBERS)\n" for name, of in functions.items()
+    )
+
+
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    files = flat() | {
-        FILE: TESTS,
-        "benchmarks/test_sorting.py": None,
-        "toy/sorting.py": work(**dict.fromkeys(NAMES, 100)),
-    }
-    toy = Repository(tmp_path_factory.mktemp("run") / "toy", flat())
-    toy.commit("before", files)
+    files = flat() | {FILE: file_of(old="kept"), "toy/sorting.py": work(**dict.fromkeys(NAMES, 100))}
+    del files["benchmarks/test_sorting.py"]
+    toy = Repository(tmp_path_factory.mktemp("run") / "toy", files)
     yield toy
     assert toy.leftovers() == []
 
 
 @pytest.fixture(scope="module")
 def ran(toy, tmp_path_factory):
-    """A run with a test of each verdict."""
+    """A run with a test of each verdict, of which one is allowed."""
     folder = tmp_path_factory.mktemp("ran")
-    toy.at("before", {"toy/sorting.py": work(kept=100, slow=110) + AFTER.format(folder=str(folder))})
-    return toy.gate("HEAD", folder, rule=FIND)
+    after = work(kept=100, slow=110, fresh=100) + AFTER.format(folder=str(folder))
+    toy.at("start", {"toy/sorting.py": after, FILE: file_of(renamed="kept", fresh="fresh")})
+    return toy.gate("HEAD", folder, f"--gate-allow={named('old')}=renamed", rule=FIND)
 
 
 def test_each_test_gets_its_verdict(ran):
@@ -74,10 +85,13 @@ def test_each_test_gets_its_verdict(ran):
         named("fast"): ("faster",),
         named("other"): ("ok", "output changed"),  # would be faster
         named("passing"): ("ok",),
+        named("old"): ("gone",),
+        named("renamed"): ("ok",),
+        named("fresh"): ("new", "base: AttributeError: module 'toy.sorting' has no attribute 'fresh'"),
         SAME: ("ok",),
         SLOWED: ("slower",),
     }
-    assert ran.failed == {"test_slow"}
+    assert ran.failed == {"test_slow"}, "the other that fails is allowed"
     assert "Traceback" not in ran.text
 
 
@@ -90,16 +104,22 @@ def test_summary_and_markdown_show_each_verdict(ran):
     low, _, high = change.partition(" (extremes ")[2].removesuffix(")").partition(", ")
     shown = f"{base} -> {head} ({change.split()[0]}, extremes [{low}, {high}])"
     assert f"{named('slow')}: slower, {shown}, n = 3 pairs, p = {p}" in ran.text
-    counts = "1 slower, 1 faster, 3 ok; 1 output changed"
+    counts = "1 slower, 1 gone, 1 faster, 1 new, 4 ok; 1 output changed"
     assert f"failed: {counts}, " in ran.text
     assert f"\n{counts}; " in ran.markdown
     assert ran.markdown.splitlines()[0].endswith(": failed")
     assert ran.rows[named("other")][-1] == "output changed"
 
 
+def test_files_of_the_package_are_only_listed_with_v(ran):
+    assert "benchmarks, head's version on both sides: benchmarks" in ran.text
+    assert "toy: base " not in ran.text
+    assert ".git/rlgauge" not in ran.text
+
+
 def test_progress_counts_benchmarks_without_canaries(ran):
     lines = [line for line in ran.text.splitlines() if line.startswith(("gate: screen", "gate: confirm"))]
-    assert lines[0] == "gate: screen 1 of 1: 5 benchmarks on 1 core"
+    assert lines[0] == "gate: screen 1 of 1: 7 benchmarks on 1 core"
     assert lines[1].startswith("gate: confirm 1 of 3: 4 benchmarks on 1 core")
     assert "case" not in "".join(lines)
 
@@ -118,9 +138,12 @@ def test_a_test_is_timed_on_the_last_core(ran):
 
 
 def test_the_artifact_holds_all_measurements(toy, ran):
-    artifact, commit = ran.artifact, toy.git("rev-parse", "before")
+    artifact, commit = ran.artifact, toy.git("rev-parse", "start")
     assert (artifact["base"], artifact["head"]) == (commit, f"{commit[:12]}+dirty")
-    assert f"gate: {commit[:12]}+dirty (the working tree) against {commit[:12]}: 5 benchmarks, 5 to time\n" in ran.text
+    assert (
+        f"gate: {commit[:12]}+dirty (the working tree) against {commit[:12]}: 8 benchmarks, 7 to time, 1 gone\n"
+        in ran.text
+    )
     numbers = ("screen", "confirm", "looks", "blocks", "level")
     assert ",".join(f"{name}={artifact['rule'][name]}" for name in numbers) == FIND
     record = artifact["records"][named("slow")]
@@ -152,30 +175,10 @@ def test_replay_decides_by_another_rule(ran, capsys, rule, verdict):
 def test_a_wrong_canary_invalidates_the_run(toy, tmp_path, wrong, factor):
     unlike = CLOCK.replace("2e-8", f'2e-8 * ({factor} if os.environ["RLGAUGE_GATE_SIDE"] == "head" else 1)')
     files = {"toy/sorting.py": work(slow=101, kept=100), "benchmarks/test_sorting.py": FLAT_TESTS, FILE: None}
-    toy.at("before", {**files, "benchmarks/conftest.py": unlike})
+    toy.at("start", {**files, "benchmarks/conftest.py": unlike})
     ran = toy.gate("HEAD", tmp_path)
     assert ran.code == 2, ran.text
     assert f"\n{wrong} is " in ran.text
     assert "invalid run, no verdict" in ran.text
     assert ran.markdown.splitlines()[0].endswith(": invalid run, no verdict")
     assert f"**{wrong} is " in ran.markdown
-
-
-@pytest.mark.slow
-def test_a_test_of_all_cores_runs_on_them_with_its_own_canaries(toy, tmp_path):
-    settings = '[tool.rlgauge.cores]\n"*slow" = "all"\n'
-    seen = f"""
-
-import os
-import pathlib
-
-
-def slow(numbers):
-    pathlib.Path({str(tmp_path)!r}, f"seen-{{os.getpid()}}").write_text(str(sorted(os.sched_getaffinity(0))))
-    return work(numbers, 100)
-"""
-    toy.at("before", {"toy/sorting.py": work(**dict.fromkeys(NAMES, 100)) + seen, "pyproject.toml": settings})
-    ran = toy.gate("HEAD", tmp_path, "-k", "slow or kept")
-    assert ran.code == 0, ran.text
-    assert {file.read_text() for file in tmp_path.glob("seen-*")} == {str(sorted(os.sched_getaffinity(0)))}
-    assert (ran.findings[SAME_ON_ALL], ran.findings[SLOWED_ON_ALL]) == (("ok",), ("slower",))

@@ -37,11 +37,6 @@ def test_a_project_in_a_folder_of_tests_is_no_benchmark(tmp_path):
     assert benchmark_paths(files, tmp_path) == ["perf/bench", "perf/test_b.py", "tests"]
 
 
-def test_projects_are_folders_with_a_build_file():
-    files = ["pyproject.toml", "libs/a/pyproject.toml", "libs/b/setup.py", "libs/b/setup.cfg", "libs/c/x.py"]
-    assert trees.projects(files) == ["libs/a", "libs/b"]
-
-
 def test_conftests_of_the_folders_above_belong_to_the_benchmarks(tmp_path):
     made(tmp_path, "conftest.py", "pkg/conftest.py", "pkg/tests/conftest.py", "other/conftest.py")
     assert conftests(["pkg/tests"], tmp_path) == ["conftest.py", "pkg/conftest.py"]
@@ -76,15 +71,6 @@ def test_speed_depends_on_all_files_but_benchmarks_and_ignored_ones(tmp_path):
     found = {path.relative_to(tmp_path).as_posix() for path in code_files(tmp_path, ["bench"], ["*.md", "docs/*"])}
     locks = {"docs/uv.lock", "bench/requirements-dev.txt"}  # always count
     assert found == {"pkg/a.py", "pkg/table.csv", "benchmarks.py"} | locks
-
-
-@pytest.mark.parametrize(
-    ("path", "paths", "found"),
-    [("a/b.py", ["a"], True), ("a/b.py", ["a/"], True), ("a", ["a"], True), ("ab/c.py", ["a"], False),
-     ("a", ["a/b"], False), ("a/b.py", ["."], True), ("x/a/b.py", ["a"], False)],
-)  # fmt: skip
-def test_a_path_is_inside_a_folder_or_equal_to_it(path, paths, found):
-    assert trees.is_inside(path, paths) is found
 
 
 def test_a_side_has_one_revisions_code_and_the_others_benchmarks(tmp_path):

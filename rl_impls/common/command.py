@@ -39,7 +39,7 @@ def main(
         agent: agent class of the workload.
         arguments: command line; defaults to that of this process.
         steps: default of ``--steps``, in the agent's unit.
-        others: additional commands by name; each returns a text to print. A parameter that is the name of a field becomes
+        others: additional commands by name; each returns a text to print. A parameter with the name of a field becomes
             an option, None if it is not given; any other parameter is a path.
     """
     options = parser(agent, steps, others).parse_args(arguments)

@@ -1,0 +1,56 @@
+"""Options of the gate: a mistake is one line and code 2, before any test is collected."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from correctness_tests.repositories.made import Gated, Repository
+from rlgauge import plugin
+
+
+@pytest.fixture
+def ended(monkeypatch, capfd, tmp_path):
+    """Run pytest with the gate in this process, in a small repository. -> how it ends"""
+    folder = Repository(tmp_path / "toy", {"toy.py": ""}).root
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.chdir(folder)
+
+    def run(*options):
+        alone = ["-c", os.devnull, "--rootdir", str(folder), "-p", "no:cacheprovider", "-p", "no:faulthandler"]
+        code = pytest.main([*alone, "-p", "no:unraisableexception", *options], plugins=[plugin])
+        return Gated(int(code), "".join(capfd.readouterr()))
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--gate-against= \t"], "--gate-against ' \\t': give a revision, for example --gate-against=main"),
+        (["--gate-anchor= "], "--gate-anchor ' ': give a revision, for example --gate-anchor=main"),
+        (["--gate-allow=known"], "--gate-allow 'known': write ID-PATTERN=REASON"),
+        (["--gate-shard=3/2"], "--gate-shard '3/2': write I/N, for example 2/4"),
+        (["--gate-shard=0/2"], "--gate-shard '0/2': write I/N, for example 2/4"),
+        (["--gate-json={folder}"], "--gate-json {folder}: cannot be written: not a regular file"),
+        (["--junitxml={file}/b/a.xml"], "--junitxml {file}/b/a.xml: cannot be written: Not a directory"),
+        (["--gate-rule=screen=4,"], "--gate-rule 'screen=4,': write NAME=VALUE[,NAME=VALUE], for example "),
+        (["--gate-rule=tolerated=2%"], "rule: tolerated: '2%' is not a finite number; write 0.02"),
+    ],
+)
+def test_a_mistake_is_one_line_and_overwrites_nothing(ended, tmp_path, options, message):
+    (tmp_path / "file").write_text("as it was")
+    names = {"folder": tmp_path, "file": tmp_path / "file"}
+    ran = ended("--gate-against=main", *(option.format(**names) for option in options))
+    assert ran.code == 2
+    assert ran.only_says(message.format(**names)), ran.text
+    assert (tmp_path / "file").read_text() == "as it was"
+
+
+@pytest.mark.parametrize("option", ["--gate-anchor=v1", "--gate-allow=a=b", "--gate-strict"])
+def test_an_option_without_gate_against_is_refused(ended, option):
+    ran = ended(option)
+    assert ran.code == 2
+    assert ran.only_says(f"{option.partition('=')[0]}: add --gate-against REV"), ran.text

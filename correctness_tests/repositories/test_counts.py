@@ -1,0 +1,89 @@
+"""Counts beside the time: exact ones of a test's own, and page faults and growth with ``--gate-memory``."""
+
+from __future__ import annotations
+
+import pytest
+
+from .made import QUICK, Repository, flat
+
+MODULE = '''"""{title}"""
+
+import numpy as np
+
+LEFT = []
+
+
+def touch(numbers):
+    np.ones({touched} << 20, np.uint8)
+    return kept(numbers)
+
+
+def leave(numbers):
+    LEFT.append(np.ones({left} << 20, np.uint8))
+    return kept(numbers)
+
+
+def kept(numbers):
+    np.sort(np.zeros(5000))  # takes long by the fake clock, so that few calls are made
+    return np.sort(numbers)
+'''
+TESTS = """import numpy as np
+import pytest
+
+from toy import sorting
+
+NUMBERS = np.zeros(50)
+
+
+@pytest.mark.parametrize(("name", "count"), [("touch", "letters"), ("leave", "graphs")])
+def test_counted(benchmark, name, count):
+    benchmark(getattr(sorting, name), NUMBERS)
+    benchmark.extra_info["exact"] = {count: len(sorting.__doc__)}
+
+
+def test_words(benchmark):
+    benchmark(sorting.kept, NUMBERS)
+    benchmark.extra_info["exact"] = {"letters": "many"}
+"""
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """A run whose head allocates more, leaks and has a longer docstring. -> exit code, verdict and notes by test"""
+    before = MODULE.format(title="Sorts numbers.", touched=0, left=0)
+    files = flat() | {"toy/sorting.py": before, "benchmarks/test_sorting.py": TESTS}
+    toy = Repository(tmp_path_factory.mktemp("counts") / "toy", files)
+    toy.write({"toy/sorting.py": MODULE.format(title="Sorts many numbers.", touched=40, left=2)})
+    ran = toy.gate("HEAD", tmp_path_factory.mktemp("ran"), "--gate-memory", rule=QUICK)
+    assert toy.leftovers() == []
+    found = {name.partition("::test_")[2]: verdict for name, verdict in ran.findings.items()}
+    assert found.keys() >= {"counted[touch-letters]", "counted[leave-graphs]", "words"}, ran.text
+    return ran.code, found
+
+
+def rise(notes, name):
+    """Return by how much a count rises."""
+    (note,) = (note for note in notes if note.startswith(f"{name} "))
+    before, after = map(int, note.split()[1::2])
+    return after - before
+
+
+def test_page_faults_growth_and_exact_counts_that_rise_are_noted(ran):
+    _, found = ran
+    verdict, *notes = found["counted[touch-letters]"]
+    assert (verdict, "letters 14 -> 19" in notes) == ("ok", True)
+    assert rise(notes, "page_faults") >= (40 << 20) // 4096
+    assert rise(found["counted[leave-graphs]"][1:], "grown_bytes") >= 2 << 20
+
+
+def test_more_compiled_graphs_are_slower(ran):
+    code, found = ran
+    assert code == 1
+    verdict, *notes = found["counted[leave-graphs]"]
+    assert (verdict, "graphs 14 -> 19" in notes) == ("slower", True)
+
+
+def test_exact_counts_that_are_no_numbers_are_an_error(ran):
+    verdict, words = ran[1]["words"]
+    assert verdict == "error"
+    assert words.endswith("""extra_info["exact"]: {'letters': 'many'} is not a dictionary of whole numbers""")

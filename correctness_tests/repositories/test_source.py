@@ -1,0 +1,66 @@
+"""Which files of a repository are benchmarks, and how each of them is run."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from rlgauge import revisions
+from rlgauge.benchmarks.source import Benchmarks
+from rlgauge.config import Config
+from rlgauge.rule import GateError
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A small repository with settings and options. -> its benchmarks"""
+    for name in ("pkg/__init__.py", "bench/test_a.py", "tests/test_b.py", "speed/test_c.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    revisions.git(tmp_path, "init", "--quiet")
+
+    def made(given=(), build=None, testpaths=(), names=("bench/test_a.py::test_x",), **settings):
+        told = {"gate_benchmarks": list(given), "gate_build": build}
+        ini = {"testpaths": list(testpaths), "pythonpath": [tmp_path / "lib"]}
+        at = SimpleNamespace(dir=tmp_path / "bench")
+        run = SimpleNamespace(getoption=told.get, getini=ini.get, invocation_params=at)
+        found = Benchmarks(tmp_path, Config(**settings), run)
+        found.names = list(names)
+        return found
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("how", "paths"),
+    [
+        ({}, ["bench"]),
+        ({"names": ["speed/test_c.py::test_x", "bench/test_a.py::test_x[1]"]}, ["bench", "speed/test_c.py"]),
+        ({"benchmarks": ["speed"]}, ["speed", "bench"]),
+        ({"benchmarks": ["speed"], "given": ["../bench/"]}, ["bench"]),
+        ({"testpaths": ["tests/", "pkg"]}, ["tests", "bench"]),
+        ({"testpaths": ["tests"], "benchmarks": ["bench"]}, ["bench"]),
+    ],
+)
+def test_benchmarks_are_named_by_option_settings_or_testpaths_and_collection(source, how, paths):
+    assert source(**how).benchmark_paths() == paths
+
+
+def test_the_last_matching_pattern_counts(source):
+    found = source(
+        cores={"bench/*": "all", "*test_x": "one"},
+        tolerances={"*": 0.1, "bench/*y": 0.2},
+        names=["bench/test_x", "bench/test_y"],
+    )
+    assert [(case.id, case.all_cores, case.tolerance) for case in found.cases()] == [
+        ("bench/test_x", False, 0.1),
+        ("bench/test_y", True, 0.2),
+    ]
+
+
+def test_a_build_excludes_a_lock_file_and_depends(source):
+    with pytest.raises(GateError, match="build and lock are both set: remove lock"):
+        source(build="make", lock="requirements.txt")
+    with pytest.raises(GateError, match="build and depends are both set: remove depends"):
+        source(build="make", depends={"*": ["pkg"]})
