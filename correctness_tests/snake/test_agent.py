@@ -34,8 +34,14 @@ def same(got, wanted):
 @pytest.mark.parametrize(
     ("backend", "form", "num_envs"),
     quick(
-        [("torch", "threaded", 16)],
-        [("torch", "vectorised", 16), ("torch", "threaded", 16), ("jax", "compiled", 1), ("jax", "compiled", 16)],
+        [("torch", "threaded", 16), ("torch", "float16", 1)],
+        [
+            ("torch", "vectorised", 16),
+            ("torch", "threaded", 16),
+            ("torch", "float16", 1),
+            ("jax", "compiled", 1),
+            ("jax", "compiled", 16),
+        ],
     ),
 )
 def test_a_loaded_agent_goes_on_bit_for_bit(tmp_path, backend, form, num_envs):
