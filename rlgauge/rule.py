@@ -420,7 +420,8 @@ def seconds_per_call(record: Record, phase: Literal["screen", "confirm"]) -> flo
         return None
     start = 0 if phase == "screen" else len(record.screen)
     pairs = zip(getattr(record, phase), record.calls[start:])
-    return median(median(block[0] for block in pair) / calls for pair, calls in pairs)
+    seconds: float = median(median(block[0] for block in pair) / calls for pair, calls in pairs)
+    return seconds
 
 
 def increases(base: Mapping[str, int], head: Mapping[str, int]) -> dict[str, tuple[int, int]]:

@@ -148,11 +148,12 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
         summary = (text.__doc__ or "").partition("\n")[0].replace("Return ", "Print ", 1).rstrip(".")
         command = commands.add_parser(name, help=summary[:1].lower() + summary[1:], allow_abbrev=False)
         names, known = tuple(inspect.signature(text).parameters), fields_of(agent.Config)
-        for given_name in names:
-            if field := known.get(given_name):
-                command.add_argument(f"--{given_name}", choices=choices_of(field), help=field.description)
+        for word in names:
+            if word in known:
+                field = known[word]
+                command.add_argument(f"--{word}", choices=choices_of(field), help=field.description)
             else:
-                command.add_argument(given_name, type=Path)
+                command.add_argument(word, type=Path)
         command.set_defaults(
             run=lambda agent, options, text=text, names=names: print(text(*(getattr(options, name) for name in names)))
         )
