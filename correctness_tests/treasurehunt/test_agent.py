@@ -111,23 +111,27 @@ def test_random_play_stores_each_action_with_the_reward_of_the_cell_it_led_to():
 
 
 def by_numpy(agents):
-    return agents.draw_epoch(0.3)
+    for _ in range(30):
+        yield agents.draw_epoch(0.3)
 
 
-def by_key(agents):
-    """Draw what the form ``keyed`` does inside its program."""
+def by_keys(agents):
+    """Draw what the form ``keyed`` draws inside its program."""
+    import jax
+
     from rl_impls.treasurehunt.jax_draws import draw_epoch, draw_rows
 
-    key, memory = agents.rng.integers(2**32, size=2, dtype=np.uint32), memory_of(agents)
-    *turns, rows_key, taus, noise = draw_epoch(key, 0.3, agents.settings, 2, 8, agents.noise_size)
-    rows = draw_rows(rows_key, memory.fields, memory.pushed, 8)
-    return tuple(map(np.asarray, (*turns, rows, taus, noise)))
+    draw, choose = jax.jit(draw_epoch, static_argnums=(2, 3, 4, 5)), jax.jit(draw_rows, static_argnums=3)
+    memory = memory_of(agents)
+    for key in agents.rng.integers(2**32, size=(30, 2), dtype=np.uint32):
+        *turns, rows_key, taus, noise = draw(key, 0.3, agents.settings, 2, 8, agents.noise_size)
+        yield *turns, choose(rows_key, memory.fields, memory.pushed, 8), taus, noise
 
 
-@pytest.mark.parametrize("draw", [by_numpy, by_key])
+@pytest.mark.parametrize("draw", [by_numpy, by_keys])
 def test_every_draw_is_fresh_for_each_agent_world_turn_and_epoch(draw):
     agents = make(num_agents=3, num_worlds=2)
-    drawn = dict(zip(DRAWN, map(np.array, zip(*(draw(agents) for _ in range(30))))))
+    drawn = dict(zip(DRAWN, map(np.array, zip(*draw(agents)))))
     shapes = {name: array.shape[1:] for name, array in drawn.items()}
     assert shapes == {
         "reset_draws": (2, 36), "draws": (6, 2, 36), "taus": (6, 3, 2, 12), "explore": (6, 3, 2),

@@ -5,12 +5,19 @@ Axes are those of :mod:`.scan_loop`.
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 
 from ._numpy import QUANTILES
 from .memory import can_start
 from .vector_env import ACTIONS, DRAWS
+
+
+def uniform(key, *shape):
+    """Return uniform numbers f32[*shape] in [0, 1); XLA takes seconds to compile a draw with four axes for CPUs."""
+    return jax.random.uniform(key, (math.prod(shape),)).reshape(shape)
 
 
 def draw_epoch(key, epsilon, settings, num_worlds, batch_size, noise_size):
@@ -24,19 +31,15 @@ def draw_epoch(key, epsilon, settings, num_worlds, batch_size, noise_size):
         batch_size: transitions per update, B.
         noise_size: noise numbers per net, M.
     """
-    keys = jax.random.split(jax.random.wrap_key_data(key, impl="threefry2x32"), 8)
     turns, num_agents = settings.turns, settings.num_agents
-    acting = turns, num_agents, num_worlds
-    return (
-        jax.random.randint(keys[0], (num_worlds, settings.cells), 0, DRAWS),
-        jax.random.randint(keys[1], (turns, num_worlds, settings.cells), 0, DRAWS),
-        jax.random.uniform(keys[2], (*acting, QUANTILES)),
-        jax.random.bernoulli(keys[3], epsilon, acting),
-        jax.random.randint(keys[4], acting, 0, ACTIONS),
-        keys[5],
-        jax.random.uniform(keys[6], (num_agents, 3, batch_size, QUANTILES)),
-        jax.random.normal(keys[7], (num_agents, 2, noise_size)),
-    )
+    keys = jax.random.split(jax.random.wrap_key_data(key, impl="threefry2x32"), 5)
+    cells = jax.random.randint(keys[0], (1 + turns, num_worlds, settings.cells), 0, DRAWS)
+    acting = uniform(keys[1], turns, num_agents, num_worlds, QUANTILES + 2)
+    taus, explore = acting[..., 2:], acting[..., 0] < epsilon
+    random_actions = (ACTIONS * acting[..., 1]).astype(jnp.int32)
+    train_taus = uniform(keys[2], num_agents, 3, batch_size, QUANTILES)
+    noise = jax.random.normal(keys[3], (num_agents, 2, noise_size))
+    return cells[0], cells[1:], taus, explore, random_actions, keys[4], train_taus, noise
 
 
 def draw_rows(key, fields, pushed, batch_size):
