@@ -156,6 +156,7 @@ def groups(comparisons: Mapping[str, tuple[Comparison, Plan, Sequence[Case]]]) -
     """Group the comparisons that share pairs of processes, see the top of this module."""
     all_groups: list[list[str]] = []
     last: dict[Any, list[str]] = {}  # key -> group that the next comparison joins
+    of_tests: dict[Any, list[str]] = {}  # key and the two tests -> group that another comparison of them has joined
     for name, (comparison, plan, tests) in comparisons.items():
         if plan.measure in MEMORY:
             all_groups.append([name])
@@ -164,10 +165,11 @@ def groups(comparisons: Mapping[str, tuple[Comparison, Plan, Sequence[Case]]]) -
         ids = tuple(case.id for case in tests)
         alike = replace(plan, measure="", items=False, outputs="close", tolerance=None)
         key = alike, comparison.group, any(case.all_cores for case in tests), ids if alone else ()
-        group = last.setdefault(key, [])
+        group = of_tests.get((key, ids)) or last.setdefault(key, [])
         if not group or len({comparisons[other][2] for other in group} | {tests}) > GROUP_SIZE:
             group = last[key] = []
             all_groups.append(group)
+        of_tests[key, ids] = group
         group.append(name)
     return all_groups
 

@@ -315,7 +315,7 @@ def grouped(*rows):
 def test_comparisons_on_one_core_share_processes_unless_their_options_differ():
     assert grouped(("ab", {}), ("bc", {"items": True}), ("ca", {"outputs": "ignore"})) == [["0", "1", "2"]]
     assert grouped(("ab", {}), ("bc", {"precision": 0.1}), ("cd", {"measure": "peak_rss"})) == [["0"], ["1"], ["2"]]
-    assert [len(group) for group in grouped(*[((str(k), "b"), {}) for k in range(9)])] == [8, 1]
+    assert [len(group) for group in grouped(*[((str(k), "b"), {}) for k in (*range(9), 0)])] == [9, 1]
 
 
 def test_comparisons_on_all_cores_share_processes_within_a_group():
