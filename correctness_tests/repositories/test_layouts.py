@@ -226,7 +226,7 @@ def test_a_file_that_is_loaded_and_not_depended_on_is_an_error_that_names_it(tmp
     lazy = "import numpy as np\n\n\ndef slow(numbers):\n    from pkg import two\n\n    return two.slow(numbers)\n"
     made.commit("lazy", {"pkg/one.py": lazy})
     made.at("lazy", {"pkg/two.py": work(slow=200)})
-    code, text = gated(made, tmp_path, against="lazy")
+    code, text = gated(made, tmp_path, "-k", "test_one", against="lazy")
     assert code != 0
     assert "it loads pkg/two.py: add the file to its depends in [tool.rlgauge]" in text
 
