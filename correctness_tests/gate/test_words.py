@@ -23,9 +23,6 @@ def decided(records, **changed):
     return artifact, artifact.decide()
 
 
-HALF = {"ratio": 1.05, "low": 0.995, "high": 1.1, "pairs": 16}
-
-
 TIMES = [(0.0012, "1.20 ms"), (2.5e-10, "0.250 ns"), (9.996e-9, "10.0 ns"), (99.96e-6, "100 µs"), (0.9996, "1.00 s")]
 
 
