@@ -240,7 +240,8 @@ def test_a_state_can_be_loaded_by_another_backend(first, second, given):
         assert loss == pytest.approx(wanted, rel=1e-3)
         assert largest_difference(errors, exact) < 1e-3
     assert there.state()["step"] == here.state()["step"] == 4
-    assert apart(there.params, here.params, config["params"]) < 5e-3
+    # rounding turns a ReLU on or off, and the batch's statistics spread that to all weights
+    assert apart(there.params, here.params, config["params"]) < (0.05 if given == NORMED else 5e-3)
 
 
 @pytest.mark.parametrize("form", ["naive", "full"])
