@@ -54,6 +54,16 @@ def test_training_prints_counts_of_the_transport_and_of_the_learner(trained):
         assert re.search(line, printed, re.MULTILINE)
 
 
+def test_columns_of_the_curve(trained):
+    points = runs.points(trained[0])
+    assert list(points[0]) == [
+        "step", "seconds", "fps", "memory", "return", "length", "episodes", "distance", "stored", "policy_lag", "lost",
+        "replaced_collectors", "loss", "td_error", "epsilon",
+    ]  # fmt: skip
+    assert all((point["return"] == point["return"]) == (point["episodes"] > 0) for point in points)
+    assert sum(point["episodes"] for point in points) > 0
+
+
 def test_it_goes_on_with_batch_norm_and_priorities(trained, checkpoint, loaded):
     first, second = loaded, MarioAgent.load(checkpoint)
     assert first.config.sampling == "prioritised"
