@@ -27,14 +27,19 @@ def test_check_says_what_would_run_and_why_it_does_not(monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines() == [
         "net 16-32-32-32-25: 3,481 parameters, 13.60 KiB",
         f"neuron: cannot run here: torch_neuronx is not installed ({backends.HINTS['neuron']})",
-        "  runs forward, act, sustained, serve",
-        "  not pde_loss, loss_and_backward, train_step: it computes no gradients; "
+        "  has forward, act, sustained, serve",
+        "  lacks pde_loss, loss_and_backward, train_step: it computes no gradients; "
         "train with --backend torch --serve neuron",
     ]
 
 
 def test_check_computes_on_the_backend():
     assert "torch: runs here; Q-values differ from NumPy's by at most " in check("torch")
+
+
+def test_missing_device_is_named_with_how_to_install_it():
+    if backends.get("torch-cuda").missing():
+        assert f" ({backends.HINTS['cuda']})" in check("torch-cuda")
 
 
 def test_broken_installation_is_reported(monkeypatch):

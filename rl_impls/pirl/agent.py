@@ -210,6 +210,7 @@ class PirlAgent(Agent):
         """Return the output of the net compiled for batches of `size`; None is the net of any size."""
         net, updates = self._nets.get(size, (None, 0))
         if net is None:
+            self.serving.require()
             example = (self.serving.to_device(states),)
             net = self.serving.build("pirl", "forward", {"params": self.params}, example, self.options)
         elif updates < self.updates:

@@ -22,9 +22,9 @@ def check(backend=None):
     lines = [PirlAgent("numpy", seed=0).summary()]
     for name in names:
         lacking = missing_ops(backends.get(name))
-        lines += [f"{name}: {state_of(name)}", f"  runs {', '.join(op for op in OPS if op not in lacking)}"]
+        lines += [f"{name}: {state_of(name)}", f"  has {', '.join(op for op in OPS if op not in lacking)}"]
         if lacking:
-            lines.append(f"  not {', '.join(lacking)}: it {NO_GRADIENTS.format(name)}")
+            lines.append(f"  lacks {', '.join(lacking)}: it {NO_GRADIENTS.format(name)}")
     return "\n".join(lines)
 
 
