@@ -14,7 +14,8 @@ JAX = ("jax", "jax-cuda")
 WORLD = ("numpy", *JAX)
 LEARNING = ("torch", "torch-compile", "jax", "torch-cuda", "jax-cuda")
 REST = ("torch-compile", "torch-cuda", "jax-cuda")  # timed only in some forms
-ONE_AGENT = ("torch", "torch-cuda", *JAX)  # a plain run also times these with a single agent
+TORCH = ("torch", "torch-compile", "torch-cuda")
+FEWER = ("torch", "torch-cuda", *JAX)  # a plain run also times these with a single agent, or another batch size
 
 NETS = ("naive", "one_by_one", "full")
 NO_NETS: list[Pattern] = [  # the backend lacks the form, or one_by_one has a single agent
@@ -27,7 +28,7 @@ NO_REFERENCE: Pattern = dict(form=("naive", "one_by_one"), backend="numpy")
 LOOPS = ("naive", "one_by_one", "full", "bfloat16", "interleaved", "compiled")
 NO_LOOPS: list[Pattern] = [
     dict(form=("naive", "one_by_one", "bfloat16", "interleaved"), backend=REST),
-    dict(form="compiled", backend=("torch", "torch-compile", "torch-cuda")),
+    dict(form="compiled", backend=TORCH),
 ]
 SHOWN_LOOPS: list[Pattern] = [
     dict(num_agents=5, num_worlds=1, form=("naive", "one_by_one", "interleaved")),
@@ -94,7 +95,7 @@ def test_act(bench, seed, form, backend, num_agents, num_worlds):
     form=(*NETS, "bfloat16"), backend=LEARNING, num_agents=AGENTS,
     exclude=[*NO_NETS, dict(form="bfloat16", backend=REST)],
     gate=[dict(form="full", backend=("torch", "jax"), num_agents=5)],
-    bench=[dict(num_agents=5), dict(form="full", num_agents=1, backend=ONE_AGENT)],
+    bench=[dict(num_agents=5), dict(form="full", num_agents=1, backend=FEWER)],
 )  # fmt: skip
 def test_train_step(bench, seed, form, backend, num_agents):
     op = build(treasurehunt.train_step(seed, num_agents), form, backend)
@@ -137,14 +138,14 @@ def test_turn(bench, seed, form, backend, num_agents, num_worlds):
 
 @pytest.mark.rlgauge(cores="all")
 @grid(
-    form=(*LOOPS, "processes"), backend=LEARNING, num_agents=AGENTS, num_worlds=WORLDS,
-    exclude=[*NO_LOOPS, dict(form="processes", backend=REST)],
+    form=(*LOOPS, "keyed", "processes"), backend=LEARNING, num_agents=AGENTS, num_worlds=WORLDS,
+    exclude=[*NO_LOOPS, dict(form="keyed", backend=TORCH), dict(form="processes", backend=REST)],
     # not torch: its epoch consists of turns and an update, which are gated themselves
     gate=[dict(form="compiled", backend="jax", num_agents=5, num_worlds=1)],
     bench=[dict(num_agents=5, num_worlds=1)],  # test_turn covers several worlds
 )  # fmt: skip
 def test_epoch(bench, seed, form, backend, num_agents, num_worlds):
-    op = build(treasurehunt.epoch(seed, num_agents, num_worlds), form, backend)
+    op = build(treasurehunt.epoch(seed, num_agents, num_worlds, keyed=form == "keyed"), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 

@@ -22,7 +22,7 @@ SMALL = {
     "learning_rate": 1e-2,
 }  # fmt: skip
 FRAME, ROWS = 6 * 5 * 5, 7  # size of a frame, and rows of an episode in the memory
-KINDS = [("full", "torch"), ("full", "jax"), ("compiled", "jax")]
+KINDS = [("full", "torch"), ("full", "jax"), ("compiled", "jax"), ("keyed", "jax")]
 DRAWN = "reset_draws", "draws", "taus", "explore", "random_actions", "rows", "train_taus", "noise"
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -33,7 +33,7 @@ class Recorded(TreasurehuntAgents):
 
     def draw_epoch(self, epsilon):
         draws = super().draw_epoch(epsilon)
-        self.drawn = dict(zip(DRAWN, draws, strict=True))
+        self.drawn = dict(zip(DRAWN, draws))
         return draws
 
 
@@ -42,7 +42,7 @@ def make(seed=3, **config):
 
 
 def memory_of(agents):
-    memory = Memory(2, agents.config.num_worlds, 64, FRAME)
+    memory = Memory(agents.config.num_agents, agents.config.num_worlds, 64, FRAME)
     memory.restore(entries(agents.state(), "memory."))
     return memory
 
@@ -110,9 +110,28 @@ def test_random_play_stores_each_action_with_the_reward_of_the_cell_it_led_to():
     assert_as_often(actions, 4)
 
 
-def test_every_draw_is_fresh_for_each_agent_world_turn_and_epoch():
+def by_numpy(agents):
+    for _ in range(30):
+        yield agents.draw_epoch(0.3)
+
+
+def by_keys(agents):
+    """Draw what the form ``keyed`` draws inside its program."""
+    import jax
+
+    from rl_impls.treasurehunt.jax_draws import draw_epoch, draw_rows
+
+    draw, choose = jax.jit(draw_epoch, static_argnums=(2, 3, 4, 5)), jax.jit(draw_rows, static_argnums=3)
+    memory = memory_of(agents)
+    for key in agents.rng.integers(2**32, size=(30, 2), dtype=np.uint32):
+        *turns, rows_key, taus, noise = draw(key, 0.3, agents.settings, 2, 8, agents.noise_size)
+        yield *turns, choose(rows_key, memory.fields, memory.pushed, 8), taus, noise
+
+
+@pytest.mark.parametrize("draw", [by_numpy, by_keys])
+def test_every_draw_is_fresh_for_each_agent_world_turn_and_epoch(draw):
     agents = make(num_agents=3, num_worlds=2)
-    drawn = dict(zip(DRAWN, map(np.array, zip(*(agents.draw_epoch(0.3) for _ in range(30))))))
+    drawn = dict(zip(DRAWN, map(np.array, zip(*draw(agents)))))
     shapes = {name: array.shape[1:] for name, array in drawn.items()}
     assert shapes == {
         "reset_draws": (2, 36), "draws": (6, 2, 36), "taus": (6, 3, 2, 12), "explore": (6, 3, 2),

@@ -29,8 +29,9 @@ def learned(form, backend):
     return np.array(late), np.array(random)
 
 
-def test_trained_agents_beat_random_play():
-    late, random = learned("compiled", "jax")
+@pytest.mark.parametrize("form", ["compiled", "keyed"])
+def test_trained_agents_beat_random_play(form):
+    late, random = learned(form, "jax")
     assert (late - random).mean() >= MARGIN, (late, random)
     assert (late - random).min() >= MARGIN - 1, (late, random)
 

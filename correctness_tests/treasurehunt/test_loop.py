@@ -30,6 +30,7 @@ from correctness_tests.treasurehunt.hunts import (
 from rl_impls.treasurehunt import _numpy
 from rl_impls.treasurehunt.loop import PHASES
 from rl_impls.treasurehunt.memory import FRAMES, N_STEP
+from rl_impls.treasurehunt.team import entries
 from rl_impls.treasurehunt.vector_env import ACTIONS, AGENT, CellWorlds, empty_grid, interior
 
 LOOPS = [  # form, backend
@@ -106,6 +107,26 @@ def test_epochs_equal_those_of_a_plain_loop(form, backend, num_worlds):
         np.testing.assert_allclose(losses, expected, rtol=1e-5)
         assert_trained_alike(loop.params, plain.params, config["learning_rate"], k)
         assert all(np.abs(loop.params[name] - config["params"][name]).max() > 0 for name in config["params"])
+
+
+@pytest.mark.parametrize("num_worlds", quick([3], WORLDS))
+def test_keyed_epochs_equal_those_of_a_plain_loop_with_the_numbers_drawn(num_worlds):
+    from rl_impls.treasurehunt.jax_draws import draw_epoch, draw_rows
+
+    (config, _), epsilon = given(num_worlds), np.float32(0.3)
+    loop, plain = build("epoch", "jax", config | {"batch_size": BATCH}, (), "keyed"), PlainHunt(config, num_worlds)
+    sizes = settings_of(config), num_worlds, BATCH, _numpy.noise_size(config["params"])
+    for k in (1, 2):
+        key = np.array([0, k], np.uint32)
+        actions, rewards, losses = loop(key, epsilon)
+        *turns, rows_key, taus, noise = draw_epoch(key, epsilon, *sizes)
+        memory = entries(loop.state(), "memory.")
+        rows = draw_rows(rows_key, _numpy.stored_fields({"stored": memory}), int(memory["pushed"]), BATCH)
+        epoch = tuple(map(np.asarray, (*turns, rows, taus, noise)))
+        *played, expected = plain.epoch(actions, *epoch)
+        check_turns(actions, rewards, *epoch[3:5], *played)
+        np.testing.assert_allclose(losses, expected, rtol=1e-5)
+        assert_trained_alike(loop.params, plain.params, config["learning_rate"], k)
 
 
 @pytest.mark.parametrize(("form", "backend"), LOOPS)
@@ -232,6 +253,7 @@ def test_phases_of_a_call_add_up_to_its_time(form, backend, phases):
     [
         ("torch", {"form": "compiled"}, "^loop='scan' needs a JAX backend, not torch"),
         ("jax", {"form": "one_by_one", "loop": "scan"}, "^nets='one_by_one' should be 'batched' with loop='scan'"),
+        ("jax", {"form": "full", "draws": "key"}, "^loop='python' should be 'scan' with draws='key'"),
         ("torch", {"form": "processes", "order": "interleaved"}, "^processes='per_agent' should be 'one' with order="),
     ],
 )

@@ -18,7 +18,8 @@ quantiles, A = 4 moves and M = 755 noise numbers:
 ``gradient``        arguments of ``train_step`` for one agent -> f32, the loss, and its gradient by name
 ``draw``            -> i[B], distinct rows of the replay memory
 ``turn``            draws i32[T, K, C], taus f32[T, N, K, Q], explore, random_actions -> actions, rewards of T turns
-``epoch``           reset_draws i32[K, C], those of ``turn``, rows i64[N, B], taus, noise -> actions, rewards, losses
+``epoch``           reset_draws i32[K, C], those of ``turn``, rows i64[N, B], taus, noise -> actions, rewards, losses;
+                    in the form ``keyed`` a key u32[2] and epsilon f32 -> the same
 ``first_call``      ``forward`` built and called for the first time: compile time
 ==================  =================================================================================================
 """

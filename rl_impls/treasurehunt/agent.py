@@ -158,7 +158,9 @@ class TreasurehuntAgents(Agent):
         )
 
     def draw_epoch(self, epsilon):
-        """Sample the random arguments of the ``epoch`` op."""
+        """Sample the random arguments of the ``epoch`` op; those of the form ``keyed`` are a key and `epsilon`."""
+        if self.options.draws == "key":
+            return self.rng.integers(2**32, size=2, dtype=np.uint32), np.float32(epsilon)
         num_agents, num_worlds, batch_size = self.settings.num_agents, self.config.num_worlds, self.config.batch_size
         rng, starts = self.rng, self.mirror.starts()
         rows = np.array([rng.choice(starts, batch_size, replace=False) for _ in range(num_agents)])

@@ -54,6 +54,19 @@ def turns_ahead(last, slots, xp=np):
     return 1 + xp.cumprod(midway, axis=-1).sum(-1)
 
 
+def can_start(fields, pushed, xp=np):
+    """Return in which rows of a world a transition can begin, bool[L]: its frame stack and next state are stored.
+
+    `pushed` counts the rows ever stored in each world; JAX can compile it.
+    """
+    length = len(fields.time)
+    stored, slots = xp.minimum(pushed, length), xp.arange(length)
+    age = (slots - (pushed - stored)) % length  # 0 for the oldest row, `stored` or more where nothing is stored
+    ahead = age + turns_ahead(fields.last, slots, xp) < stored
+    behind = xp.minimum(fields.time, FRAMES - 1) <= age
+    return ~fields.last & ahead & behind
+
+
 def gather(fields, rows, gamma, xp=np):
     """Return the transitions that begin at `rows`, each of which must be a valid start; JAX can compile it.
 
@@ -118,9 +131,6 @@ class Memory:
             last=np.zeros(self.length, np.bool_),
         )
 
-    def __len__(self):
-        return min(self.pushed, self.length)
-
     def push(self, frames, actions, rewards):
         """Store one turn in place of the oldest row: frames f32[N, K, F], actions i32[N, K], rewards f32[N, K]."""
         self._store(False, frames=frames, actions=actions, rewards=rewards)
@@ -133,15 +143,9 @@ class Memory:
         self._store(True, frames=frames, actions=np.zeros(shape, np.int32), rewards=np.zeros(shape, np.float32))
 
     def starts(self):
-        """Return the rows where a transition can begin, i64[M]: those whose frame stack and next state are stored.
-
-        They are sorted by world, oldest first.
-        """
-        age = np.arange(len(self))
-        slots = (self.pushed - len(self) + age) % self.length
-        ahead = age + turns_ahead(self.fields.last, slots) < len(self)
-        behind = np.minimum(self.fields.time[slots], FRAMES - 1) <= age
-        slots = slots[~self.fields.last[slots] & ahead & behind]
+        """Return the rows where a transition can begin, see :func:`can_start`, i64[M], by world and oldest first."""
+        slots = (self.pushed + np.arange(self.length)) % self.length
+        slots = slots[can_start(self.fields, self.pushed)[slots]]
         return (np.arange(self.num_worlds)[:, None] * self.length + slots).reshape(-1)
 
     def arrays(self):

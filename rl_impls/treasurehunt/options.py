@@ -12,6 +12,7 @@ NEEDS = (  # an option's value, and the values of other options that it needs
     ("loop", "scan", {"nets": "batched", "order": "together", "processes": "one"}),
     ("order", "interleaved", {"nets": "one_by_one", "processes": "one"}),
     ("processes", "per_agent", {"nets": "one_by_one"}),
+    ("draws", "key", {"loop": "scan"}),
 )
 
 
@@ -32,6 +33,7 @@ class Options:
         optimizer: run Adam and the soft update array by array, or on all arrays at once (torch; jax fuses either way).
         precision: precision of the forward and backward pass.
         loop: step turns from Python, or run an epoch as one program (jax).
+        draws: take the random numbers of an epoch as arguments, or draw them inside the program from a key (jax).
         processes: one process, or an additional one for each agent, which acts, remembers and learns there.
     """
 
@@ -45,6 +47,7 @@ class Options:
     optimizer: Literal["loop", "fused"] = "loop"
     precision: Literal["float32", "bfloat16"] = "float32"
     loop: Literal["python", "scan"] = "python"
+    draws: Literal["arguments", "key"] = "arguments"
     processes: Literal["one", "per_agent"] = "one"
 
     def __post_init__(self) -> None:
@@ -63,6 +66,8 @@ FULL = Options(
     optimizer="fused",
 )
 
+COMPILED = replace(FULL, loop="scan", states="lookup")
+
 FORMS = MappingProxyType(
     {
         "naive": Options(),
@@ -70,7 +75,8 @@ FORMS = MappingProxyType(
         "full": FULL,
         "bfloat16": replace(FULL, precision="bfloat16"),
         "interleaved": replace(FULL, nets="one_by_one", order="interleaved"),
-        "compiled": replace(FULL, loop="scan", states="lookup"),
+        "compiled": COMPILED,
+        "keyed": replace(COMPILED, draws="key"),
         "processes": replace(FULL, nets="one_by_one", processes="per_agent"),
     }
 )

@@ -319,14 +319,20 @@ def turn(seed: int, num_agents: int, num_worlds: int) -> Problem:
     )  # fmt: skip
 
 
-def epoch(seed: int, num_agents: int, num_worlds: int) -> Problem:
-    """An episode of fifty turns and one update of every agent."""
+def epoch(seed: int, num_agents: int, num_worlds: int, keyed: bool = False) -> Problem:
+    """An episode of fifty turns and one update of every agent; if `keyed`, the arguments are a key and epsilon."""
     rng = np.random.default_rng(seed)
     config = loop_config(rng, num_agents, num_worlds)
-    reset_draws = rng.integers(2**31 - 1, size=(num_worlds, SIDE * SIDE)).astype(np.int32)
-    rows = sampled_rows(rng, num_agents, num_worlds, int(config["stored"]["pushed"]) + EPISODE + 1)
+    draws: tuple[Any, ...]
+    if keyed:
+        config["batch_size"] = BATCH
+        draws = rng.integers(2**32, size=2, dtype=np.uint32), np.float32(0.1)
+    else:
+        reset_draws = rng.integers(2**31 - 1, size=(num_worlds, SIDE * SIDE)).astype(np.int32)
+        rows = sampled_rows(rng, num_agents, num_worlds, int(config["stored"]["pushed"]) + EPISODE + 1)
+        turns = turn_draws(rng, EPISODE, num_agents, num_worlds)
+        draws = reset_draws, *turns, rows, *training_draws(rng, num_agents)
     return problem(
-        "epoch", config, reset_draws, *turn_draws(rng, EPISODE, num_agents, num_worlds), rows,
-        *training_draws(rng, num_agents), io="own", unit="turns", items=EPISODE * num_worlds,
+        "epoch", config, *draws, io="own", unit="turns", items=EPISODE * num_worlds,
         flops=epoch_flops(num_agents, num_worlds), max_calls=1, unreferenced=LOOP,
     )  # fmt: skip

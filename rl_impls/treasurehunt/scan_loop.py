@@ -16,6 +16,8 @@ from ..common.op import Op
 from ..common.phases import Phases
 from . import jax_env
 from ._jax import TrainStep, choose_actions, make_update, net_of, onehot_matmul
+from ._numpy import noise_size
+from .jax_draws import draw_epoch, draw_rows
 from .memory import FRAMES, Fields, Memory, gather, push_recent, stack
 from .team import blank_batch, load_into, state_of
 from .vector_env import Settings
@@ -80,23 +82,47 @@ def make_turns(settings, config, options):
 
 
 def make_epoch(settings, config, options):
-    """Return ``program(carry, *draws) -> carry, (actions, rewards, losses)``: an episode and one update per agent."""
+    """Return ``program(carry, *draws) -> carry, (actions, rewards, losses)``: an episode and one update per agent.
+
+    The draws are the arguments of :meth:`.loop.Epoch.__call__`. If the ``draws`` option is ``key``, they are a key
+    u32[2] and epsilon f32[], from which the program draws those arguments; `config` then needs ``batch_size``.
+    """
     play, (update, _) = make_play(settings, options), make_update(config, options)
 
-    def program(carry, reset_draws, draws, taus, explore, random_actions, rows, train_taus, noise):
+    def episode(carry, reset_draws, *turns):
         *learner, (_, _, recent, fields, pushed) = carry
         world = jax_env.reset(settings, reset_draws)
         state = world, jax_env.observe(settings, world), jnp.zeros_like(recent), fields, pushed
-        state, out = play(learner[0], state, draws, taus, explore, random_actions)
+        state, out = play(learner[0], state, *turns)
         world, obs, recent, fields, pushed = state
         none = jnp.zeros(obs.shape[:2], jnp.int32)
         fields = store(fields, pushed, obs, none, none.astype(jnp.float32), world.turn, True)
+        return (*learner, (world, obs, recent, fields, pushed + 1)), out
+
+    def learn(carry, rows, train_taus, noise):
+        *learner, state = carry
+        fields = state[3]
         # without the barrier, XLA gathers the batch again for every matrix product that uses it
         batch = jax.lax.optimization_barrier(gather(fields, rows, config["gamma"], jnp))
         *learner, losses = update(*learner, *batch, train_taus, noise)
-        return (*learner, (world, obs, recent, fields, pushed + 1)), (*out, losses)
+        return (*learner, state), losses
 
-    return program
+    def program(carry, reset_draws, draws, taus, explore, random_actions, rows, train_taus, noise):
+        carry, out = episode(carry, reset_draws, draws, taus, explore, random_actions)
+        carry, losses = learn(carry, rows, train_taus, noise)
+        return carry, (*out, losses)
+
+    def keyed(carry, key, epsilon):
+        num_worlds, batch_size = len(config["world_state"]["grid"]), config["batch_size"]
+        *turns, rows_key, train_taus, noise = draw_epoch(
+            key, epsilon, settings, num_worlds, batch_size, noise_size(config["params"])
+        )
+        carry, out = episode(carry, *turns)
+        *_, (_, _, _, fields, pushed) = carry
+        carry, losses = learn(carry, draw_rows(rows_key, fields, pushed, batch_size), train_taus, noise)
+        return carry, (*out, losses)
+
+    return {"arguments": program, "key": keyed}[options.draws]
 
 
 class Program(Op):
@@ -175,6 +201,6 @@ class Turns(Program):
 
 
 class Epoch(Program):
-    """An episode and one update of every agent, see :class:`.loop.Epoch`."""
+    """An episode and one update of every agent, see :class:`.loop.Epoch` and :func:`make_epoch`."""
 
     make = staticmethod(make_epoch)

@@ -35,6 +35,8 @@ def epoch(config, example, *, options, backend):
 
     reset_draws i32[K, C], the arguments of :func:`turn`, rows i64[N, B], train_taus f32[N, 3, B, Q], noise f32[N, 2, M]
     -> actions i32[T, N, K], rewards f32[T, N, K], losses f32[N]
+
+    If the ``draws`` option is ``key``, the arguments are a key u32[2] and epsilon f32[], see :mod:`.jax_draws`.
     """
     return loops(options, backend).Epoch(config, options, backend)
 
