@@ -10,6 +10,7 @@ from .grid import Pattern, grid
 from .ops import build
 
 AGENTS, WORLDS = (1, 5, 16), (1, 16)
+BATCHES = (16, 64, 256)
 JAX = ("jax", "jax-cuda")
 WORLD = ("numpy", *JAX)
 LEARNING = ("torch", "torch-compile", "jax", "torch-cuda", "jax-cuda")
@@ -66,7 +67,13 @@ def test_sample(bench, seed, form, backend, num_agents):
     bench(op.call, *op.args, **op.keywords)
 
 
-@grid(form=("full",), backend=("numpy", *LEARNING), batch_size=(64,), bench=[{}])
+@grid(form=("naive", "full"), backend=WORLD, batch_size=BATCHES, exclude=[dict(form="naive", backend=JAX)])
+def test_sample_batches(bench, seed, form, backend, batch_size):
+    op = build(treasurehunt.sample(seed, 5, batch_size), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(form=("full",), backend=("numpy", *LEARNING), batch_size=BATCHES, bench=[dict(batch_size=64)])
 def test_quantile_huber(bench, seed, form, backend, batch_size):
     op = build(treasurehunt.quantile_huber(seed, batch_size), form, backend)
     bench(op.call, *op.args, **op.keywords)
@@ -82,9 +89,10 @@ def test_forward(bench, seed, form, backend, num_agents, batch_size):
 
 
 @grid(
-    form=NETS, backend=("numpy", *LEARNING), num_agents=AGENTS, num_worlds=WORLDS, exclude=[*NO_NETS, NO_REFERENCE],
+    form=NETS, backend=("numpy", *LEARNING), num_agents=AGENTS, num_worlds=(*WORLDS, 64, 256),
+    exclude=[*NO_NETS, NO_REFERENCE, dict(num_agents=(1, 16), num_worlds=(64, 256))],
     gate=[dict(form="full", backend=("torch", "jax"), num_agents=5, num_worlds=1)],
-    bench=[dict(num_agents=5)],
+    bench=[dict(num_agents=5, num_worlds=WORLDS)],
 )  # fmt: skip
 def test_act(bench, seed, form, backend, num_agents, num_worlds):
     op = build(treasurehunt.act(seed, num_agents, num_worlds), form, backend)
@@ -99,6 +107,15 @@ def test_act(bench, seed, form, backend, num_agents, num_worlds):
 )  # fmt: skip
 def test_train_step(bench, seed, form, backend, num_agents):
     op = build(treasurehunt.train_step(seed, num_agents), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(
+    form=("one_by_one", "full"), backend=LEARNING, batch_size=BATCHES, exclude=[dict(form="one_by_one", backend=REST)],
+    bench=[dict(form="full", backend=FEWER, batch_size=(16, 256))],  # test_train_step covers 64
+)  # fmt: skip
+def test_train_step_batches(bench, seed, form, backend, batch_size):
+    op = build(treasurehunt.train_step(seed, 5, batch_size), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 

@@ -1,4 +1,4 @@
-"""The random numbers of an epoch, drawn inside the JAX program by a key, because the host's draws would be copied.
+"""Draw an epoch's random numbers inside the JAX program, so that the host neither draws nor copies them.
 
 Axes are those of :mod:`.scan_loop`.
 """

@@ -1,11 +1,12 @@
 """Problems of treasurehunt: seeded inputs and cost of each op.
 
 N agents with their own nets, K worlds of C = 441 cells, frame size F = 150, state size S = 5 F, Q = 12 quantiles,
-M = 755 noise numbers, B = 64 transitions of each agent in an update, T turns.
+M = 755 noise numbers, B transitions of each agent in an update (default 64), T turns.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -90,10 +91,10 @@ def world_state(rng: np.random.Generator, num_agents: int, num_worlds: int) -> d
     return {"grid": grid, "where": where, "turn": np.array(0, np.int32)}
 
 
-def replay_memory(rng: np.random.Generator, num_agents: int, num_worlds: int) -> dict[str, Any]:
-    """Return a replay memory filled with as many whole episodes as fit, at most four."""
+def replay_memory(rng: np.random.Generator, num_agents: int, num_worlds: int, episodes: int = 4) -> dict[str, Any]:
+    """Return a replay memory filled with as many whole episodes as fit, at most `episodes`."""
     length = CAPACITY // num_worlds
-    pushed = min(4, length // (EPISODE + 1)) * (EPISODE + 1)
+    pushed = min(episodes, length // (EPISODE + 1)) * (EPISODE + 1)
     slots = np.arange(length)
     return {
         "frames": frames(rng, num_agents, CAPACITY),
@@ -114,9 +115,11 @@ def starts(num_worlds: int, pushed: int) -> Any:
     return (np.arange(num_worlds)[:, None] * length + slots).ravel()
 
 
-def sampled_rows(rng: np.random.Generator, num_agents: int, num_worlds: int, pushed: int) -> Any:
+def sampled_rows(
+    rng: np.random.Generator, num_agents: int, num_worlds: int, pushed: int, batch_size: int = BATCH
+) -> Any:
     """Sample B distinct rows of the replay memory for each agent, i64[N, B]."""
-    return np.array([rng.choice(starts(num_worlds, pushed), BATCH, replace=False) for _ in range(num_agents)])
+    return np.array([rng.choice(starts(num_worlds, pushed), batch_size, replace=False) for _ in range(num_agents)])
 
 
 def acting_draws(rng: np.random.Generator, *shape: int) -> tuple[Any, ...]:
@@ -125,9 +128,9 @@ def acting_draws(rng: np.random.Generator, *shape: int) -> tuple[Any, ...]:
     return uniform(rng, *shape, QUANTILES), explore, rng.integers(ACTIONS, size=shape).astype(np.int32)
 
 
-def training_draws(rng: np.random.Generator, num_agents: int) -> tuple[Any, ...]:
+def training_draws(rng: np.random.Generator, num_agents: int, batch_size: int = BATCH) -> tuple[Any, ...]:
     """Return quantile fractions for three forward passes and noise for two."""
-    return uniform(rng, num_agents, 3, BATCH, QUANTILES), normal(rng, num_agents, 2, NOISE)
+    return uniform(rng, num_agents, 3, batch_size, QUANTILES), normal(rng, num_agents, 2, NOISE)
 
 
 def turn_draws(rng: np.random.Generator, turns: int, num_agents: int, num_worlds: int) -> tuple[Any, ...]:
@@ -162,9 +165,9 @@ def stack_bytes(num_agents: int, num_worlds: int) -> float:
     return 2 * 4.0 * num_agents * num_worlds * STATE
 
 
-def sample_bytes(num_agents: int) -> float:
+def sample_bytes(num_agents: int, batch_size: int) -> float:
     """Return the bytes of both states of each transition, read and written."""
-    return 2 * stack_bytes(num_agents, BATCH)
+    return 2 * stack_bytes(num_agents, batch_size)
 
 
 def forward_flops(num_agents: int, batch_size: int) -> float:
@@ -177,9 +180,9 @@ def forward_bytes(num_agents: int, batch_size: int) -> float:
     return 4.0 * num_agents * (batch_size * (STATE + QUANTILES + QUANTILES * ACTIONS) + NOISE)
 
 
-def train_flops(num_agents: int) -> float:
+def train_flops(num_agents: int, batch_size: int = BATCH) -> float:
     """Return the FLOPs of one update of every agent."""
-    return 2 * num_agents * multiplications(BATCH, UPDATE)
+    return 2 * num_agents * multiplications(batch_size, UPDATE)
 
 
 def turn_flops(turns: int, num_agents: int, num_worlds: int) -> float:
@@ -219,13 +222,14 @@ def stack(seed: int, num_agents: int, num_worlds: int) -> Problem:
     )  # fmt: skip
 
 
-def sample(seed: int, num_agents: int) -> Problem:
+def sample(seed: int, num_agents: int, batch_size: int = BATCH) -> Problem:
     """One batch of transitions per agent from the replay memory."""
     rng = np.random.default_rng(seed)
-    stored = replay_memory(rng, num_agents, 1)
+    stored = replay_memory(rng, num_agents, 1, episodes=max(4, math.ceil(batch_size / EPISODE)))
+    rows = sampled_rows(rng, num_agents, 1, int(stored["pushed"]), batch_size)
     return problem(
-        "sample", {"stored": stored, "gamma": 0.99}, sampled_rows(rng, num_agents, 1, int(stored["pushed"])),
-        unit="transitions", items=num_agents * BATCH, bytes=sample_bytes(num_agents),
+        "sample", {"stored": stored, "gamma": 0.99}, rows, unit="transitions", items=num_agents * batch_size,
+        bytes=sample_bytes(num_agents, batch_size),
     )  # fmt: skip
 
 
@@ -269,19 +273,19 @@ def act(seed: int, num_agents: int, num_worlds: int) -> Problem:
     )  # fmt: skip
 
 
-def train_step(seed: int, num_agents: int) -> Problem:
+def train_step(seed: int, num_agents: int, batch_size: int = BATCH) -> Problem:
     """One update of every agent."""
-    rng = np.random.default_rng(seed)
+    rng, shape = np.random.default_rng(seed), (num_agents, batch_size)
     batch = (
-        states(rng, num_agents, BATCH),
-        rng.integers(ACTIONS, size=(num_agents, BATCH)).astype(np.int32),
-        rng.choice(REWARDS, (num_agents, BATCH)),
-        states(rng, num_agents, BATCH),
-        np.float32(0.99) ** rng.integers(1, 4, (num_agents, BATCH)).astype(np.float32),
+        states(rng, *shape),
+        rng.integers(ACTIONS, size=shape).astype(np.int32),
+        rng.choice(REWARDS, shape),
+        states(rng, *shape),
+        np.float32(0.99) ** rng.integers(1, 4, shape).astype(np.float32),
     )
     return problem(
-        "train_step", config(rng, num_agents), *batch, *training_draws(rng, num_agents), unit="updates",
-        items=num_agents, flops=train_flops(num_agents), reference="torch", tolerance=1e-4,
+        "train_step", config(rng, num_agents), *batch, *training_draws(rng, *shape), unit="updates",
+        items=num_agents, flops=train_flops(*shape), reference="torch", tolerance=1e-4,
     )  # fmt: skip
 
 
