@@ -1,14 +1,13 @@
-"""``python -m rl_impls.procgen train|evaluate|compare|advise``: train an agent on a game and evaluate it."""
+"""``python -m rl_impls.procgen train|evaluate|compare``: train an agent on a game and evaluate it."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from ..common import command
-from .advice import advice
 from .agent import ProcgenAgent
 
-main = partial(command.main, ProcgenAgent, steps=1_000_000, others={"advise": advice})
+main = partial(command.main, ProcgenAgent, steps=1_000_000)
 
 if __name__ == "__main__":
     main()
