@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -18,6 +19,7 @@ from rl_impls import params
 from rl_impls.backends import resolve
 from rl_impls.params import CheckpointError
 from rl_impls.procgen.agent import Config, ProcgenAgent
+from rl_impls.procgen.learners import PARTS
 
 pytestmark = pytest.mark.usefixtures("one_thread", "installed")
 
@@ -104,12 +106,16 @@ def test_agent_trains_its_algorithm_and_reports_losses_and_finished_episodes(alg
     env = {"game": "bossfight", "mode": "hard", "num_levels": 9, "start_level": 4, "num_envs": 2, "seed": agent.seed}
     assert config["env"] == env
     with made(algorithm, config) as loop:
-        rewards, ended, losses = loop(numbers(*range(4)))
+        rewards, ended, _ = loop(numbers(*range(4)))
+        parts = loop.parts.mean(axis=1)
     assert ended.any()
     episodes = list(episodes_of(rewards, ended))
-    for rollout, loss in enumerate(losses.mean(axis=1)):
+    counts = ["return", "length", "episodes", "policy_lag", "most_policy_lag", "replaced_actors"]
+    for rollout in range(4):
         figures = agent.learn()
-        assert figures["loss"] == pytest.approx(loss, rel=1e-6)
+        assert list(figures) == [*counts, "policy_loss", "value_loss", "entropy"]
+        assert [figures[name] for name in PARTS] == pytest.approx(parts[rollout], rel=1e-6, abs=1e-7)
+        assert 0 < figures["entropy"] < math.log(15) + 1e-5
         found = [episode[1:] for episode in episodes if episode[0] == rollout]
         assert figures["episodes"] == len(found)
         wanted = np.mean(found, axis=0) if found else (np.nan, np.nan)
@@ -196,10 +202,12 @@ def test_number_of_actors_may_change_on_resume_without_changing_the_training(bef
         assert other.config == replace(agent.config, actors=after)
         for _ in range(2):
             found, wanted = other.learn(), agent.learn()
+            assert list(found) == list(wanted)
             np.testing.assert_equal(
                 *([figures[name] for name in ("return", "length", "episodes")] for figures in (found, wanted))
             )
-            assert found["loss"] == pytest.approx(wanted["loss"], rel=1e-3)  # batches of other sizes round differently
+            for name in ("value_loss", "entropy"):  # batches of other sizes round differently
+                assert found[name] == pytest.approx(wanted[name], rel=1e-3)
             np.testing.assert_array_equal(other.running, agent.running)
         for name, value in agent.params.items():
             moved = np.linalg.norm(value - first[name])

@@ -60,6 +60,9 @@ def test_loop_matches_a_plain_loop(algorithm, backend, form):
         np.testing.assert_array_equal(rewards, [rollout.rewards for rollout in rollouts])
         np.testing.assert_array_equal(ended, [rollout.ended for rollout in rollouts])
         np.testing.assert_allclose(found, losses, rtol=1e-3, atol=1e-4)
+        total = loop.parts @ [1, loop.config["value_weight"], -loop.config["entropy_weight"]]
+        steps = STEPS * ENVS if algorithm == "impala" else 1  # that the loss is summed over
+        np.testing.assert_allclose(found, steps * total, rtol=1e-4, atol=1e-5)
         assert apart(loop.params, weights[1], played()[1]) < 5e-3
 
 

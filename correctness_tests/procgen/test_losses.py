@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from correctness_tests.procgen.problem import PROBLEMS, exact_learner, gradient_of, learner, problem
+from correctness_tests.quick import quick
 from correctness_tests.reference import in_float64
 from rl_impls.procgen import _numpy
 
@@ -51,6 +52,28 @@ def test_gradient_matches_finite_differences(op, form):
         slope = sum(sign * loss(params | {name: params[name] + sign * direction}) for sign in (1, -1))
         wanted, scale = 2 * (found[name] * direction).sum(), 2 * np.linalg.norm(found[name]) * 1e-7
         assert slope == pytest.approx(wanted, abs=1e-3 * scale), name
+
+
+@pytest.mark.parametrize(
+    ("op", "backend"),
+    quick(
+        [(op, "torch") for op in PROBLEMS],
+        [(op, backend) for op in PROBLEMS for backend in ("torch", "jax")],
+    ),
+)
+def test_update_reports_policy_loss_value_loss_and_entropy(op, backend):
+    config, batches = problem(op)
+    update, call = learner(op, backend)
+    call(batches[1])
+    config, batch = in_float64(config), in_float64(batches[1])
+    steps = batch[1].size if op == "impala_update" else 1  # that the loss is summed over
+
+    def loss(value_weight=0.0, entropy_weight=0.0):
+        weights = {"value_weight": value_weight, "entropy_weight": entropy_weight}
+        return loss_of(op, config | weights, batch)(config["params"]) / steps
+
+    wanted = loss(), loss(value_weight=1.0) - loss(), loss() - loss(entropy_weight=1.0)
+    np.testing.assert_allclose(np.asarray(update.parts), wanted, rtol=1e-4, atol=1e-5)
 
 
 def behaving_alike(batch):

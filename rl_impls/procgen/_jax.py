@@ -104,11 +104,14 @@ class Update(Trained):
     Args:
         config: ``params``, ``max_grad_norm`` and what the loss reads.
         example: a batch.
-        loss: ``loss(net, config, *batch) -> f32[]``.
+        loss: ``loss(net, config, *batch)``, with the results of :func:`with_parts`.
         optimizer: optax transformation.
         moments: optax's name of each moment, by its name in a state.
         options: ``precision`` is read.
         compiler: compiles the update.
+
+    Attributes:
+        parts: policy loss, value loss and entropy of the last batch, f32[3].
     """
 
     def __init__(self, config, example, loss, optimizer, moments, options, compiler):
@@ -121,15 +124,15 @@ class Update(Trained):
             return loss(functools.partial(self.net, params), config, *batch)
 
         def update(params, moments, *batch):
-            value, gradient = jax.value_and_grad(loss_of)(params, *batch)
+            (value, parts), gradient = jax.value_and_grad(loss_of, has_aux=True)(params, *batch)
             updates, moments = optimizer.update(gradient, moments)
-            return optax.apply_updates(params, updates), moments, value
+            return optax.apply_updates(params, updates), moments, value, parts
 
         self.update = compiler.compile(update, (self.weights, self.moments, *example), donate_argnums=(0, 1))
 
     def __call__(self, *batch):
         """Update on one batch, the loss's arguments after ``config``; return the loss before the step, f32[]."""
-        self.weights, self.moments, value = self.update(self.weights, self.moments, *batch)
+        self.weights, self.moments, value, self.parts = self.update(self.weights, self.moments, *batch)
         return value
 
     def to_device(self, *columns):
@@ -158,6 +161,12 @@ def value_loss(values, returns):
     return 0.5 * jnp.mean((values - returns) ** 2)
 
 
+def with_parts(policy_loss, value_loss, entropy, config):
+    """Combine scalars to a loss by the coefficients of ``config``; return it, f, and the scalars, f[3]."""
+    loss = policy_loss + config["value_weight"] * value_loss - config["entropy_weight"] * entropy
+    return loss, jnp.stack([policy_loss, value_loss, entropy])
+
+
 def backward_sum(terms, decays):
     """:func:`._numpy.backward_sum` as a reversed ``lax.scan``."""
 
@@ -183,7 +192,7 @@ def gae(config, example, *, options, compiler):
 
 
 def ppo_loss(net, config, obs, actions, log_probs, advantages, returns):
-    """Loss of PPO (Schulman et al. 2017) with equations as in :func:`._numpy.ppo_loss`.  -> f
+    """Loss of PPO (Schulman et al. 2017), and its parts; equations as in :func:`._numpy.ppo_loss`.  -> f, f[3]
 
     ``net(obs)`` returns logits and values. The batch: obs u8[B, 64, 64, 3], actions i[B], log_probs f[B] of the policy
     that acted, advantages f[B], returns f[B].
@@ -193,7 +202,7 @@ def ppo_loss(net, config, obs, actions, log_probs, advantages, returns):
     ratios, clip = jnp.exp(new_log_probs - log_probs), config["clip"]
     advantages = (advantages - advantages.mean()) / (advantages.std() + STD_EPS)
     policy_loss = jnp.maximum(-advantages * ratios, -advantages * jnp.clip(ratios, 1 - clip, 1 + clip)).mean()
-    return policy_loss + config["value_weight"] * value_loss(values, returns) - config["entropy_weight"] * entropy
+    return with_parts(policy_loss, value_loss(values, returns), entropy, config)
 
 
 def ppo_update(config, example, *, options, compiler):
@@ -203,14 +212,14 @@ def ppo_update(config, example, *, options, compiler):
 
 
 def actor_critic_loss(logits, values, config, actions, advantages, returns):
-    """Loss of advantage actor-critic (Mnih et al. 2016), as :func:`._numpy.a2c_loss`.  -> f
+    """Loss of advantage actor-critic (Mnih et al. 2016) as :func:`._numpy.a2c_loss`, and its parts.  -> f, f[3]
 
     ``logits`` f[B, A], ``values`` f[B], ``actions`` i[B], ``advantages`` f[B], ``returns`` f[B]; ``config`` has the
     coefficients.
     """
     log_probs, entropy = log_probs_and_entropy(logits, actions)
     policy_loss = -jnp.mean(log_probs * advantages)
-    return policy_loss + config["value_weight"] * value_loss(values, returns) - config["entropy_weight"] * entropy
+    return with_parts(policy_loss, value_loss(values, returns), entropy, config)
 
 
 def a2c_loss(net, config, obs, actions, advantages, returns):
@@ -251,7 +260,9 @@ def vtrace(config, example, *, options, compiler):
 
 
 def impala_loss(net, config, obs, actions, log_probs, rewards, terminated, truncated):
-    """Loss of IMPALA (Espeholt et al. 2018) with equations as in :func:`._numpy.impala_loss`.  -> f
+    """Loss of IMPALA (Espeholt et al. 2018), and its parts; equations as in :func:`._numpy.impala_loss`.  -> f, f[3]
+
+    The loss is summed over steps, the parts are means.
 
     The rollout: obs u8[T + 1, N, 64, 64, 3], actions i[T, N], log_probs f[T, N] of the policy that acted, rewards
     f[T, N], terminated and truncated bool[T, N].
@@ -263,7 +274,8 @@ def impala_loss(net, config, obs, actions, log_probs, rewards, terminated, trunc
     given = new_log_probs - log_probs, rewards, all_values[:-1], all_values[1:], terminated, truncated
     vs, advantages = vtrace_with(config)(*jax.lax.stop_gradient(given))
     rest = flat_actions, advantages.ravel(), vs.ravel()
-    return steps * actor_critic_loss(logits[:steps], values[:steps], config, *rest)
+    loss, parts = actor_critic_loss(logits[:steps], values[:steps], config, *rest)
+    return steps * loss, parts
 
 
 def impala_update(config, example, *, options, compiler):

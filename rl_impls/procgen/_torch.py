@@ -37,10 +37,13 @@ class Update(Trained):
     Args:
         config: ``params``, ``max_grad_norm`` and optionally ``processes`` are read.
         obs: example images u8[B, 64, 64, 3], a tensor.
-        loss: ``loss(logits, values, *rest of the batch) -> f32[]``.
+        loss: ``loss(logits, values, *rest of the batch)``, with the results of :func:`with_parts`.
         optimizer: result of :func:`adam` or :func:`rmsprop`.
         options: optimisations of the net and the update.
         compiler: compiles the net.
+
+    Attributes:
+        parts: policy loss, value loss and entropy of the last batch, f32[3].
     """
 
     def __init__(self, config, obs, loss, optimizer, options, compiler):
@@ -53,7 +56,8 @@ class Update(Trained):
 
     def __call__(self, obs, *rest):
         """Update on obs u8[B, 64, 64, 3] and the loss's other arguments; return the loss before the step, f32[]."""
-        return self.step(self.loss(*self.run(self.compiled, obs), *rest))
+        loss, self.parts = self.loss(*self.run(self.compiled, obs), *rest)
+        return self.step(loss)
 
     def run(self, net, obs):
         """Run a net with the option ``precision``.  [B, 64, 64, 3] -> logits f32[B, A], values f32[B]"""
@@ -100,6 +104,12 @@ def value_loss(values, returns):
     return 0.5 * (values - returns).square().mean()
 
 
+def with_parts(policy_loss, value_loss, entropy, value_weight, entropy_weight):
+    """Combine scalars to a loss; return it, f, and the scalars without a gradient, f[3]."""
+    loss = policy_loss + value_weight * value_loss - entropy_weight * entropy
+    return loss, torch.stack([policy_loss, value_loss, entropy]).detach()
+
+
 def backward_sum(terms, decays):
     """:func:`._numpy.backward_sum` as one ``addcmul`` per step."""
     sums = [torch.zeros_like(terms[0])]
@@ -125,7 +135,7 @@ def ppo_loss(
     logits, values, actions, log_probs, advantages, returns, *,
     clip, value_weight, entropy_weight, mean_and_std=mean_and_std,
 ):  # fmt: skip
-    """Loss of PPO (Schulman et al. 2017) from the net's outputs; see :func:`._numpy.ppo_loss`.  -> f
+    """PPO's loss (Schulman et al. 2017) from the net's outputs; see :func:`._numpy.ppo_loss`.  -> f, and parts f[3]
 
     ``logits`` f[B, A], ``values`` f[B], ``actions`` i[B], ``log_probs`` f[B] under the policy that acted,
     ``advantages`` f[B], ``returns`` f[B]. ``mean_and_std(advantages)`` returns what to normalise with.
@@ -135,7 +145,7 @@ def ppo_loss(
     mean, std = mean_and_std(advantages)
     advantages = (advantages - mean) / (std + STD_EPS)
     policy_loss = torch.maximum(-advantages * ratios, -advantages * ratios.clamp(1 - clip, 1 + clip)).mean()
-    return policy_loss + value_weight * value_loss(values, returns) - entropy_weight * entropy
+    return with_parts(policy_loss, value_loss(values, returns), entropy, value_weight, entropy_weight)
 
 
 def ppo_update(config, example, *, options, compiler):
@@ -152,13 +162,13 @@ def ppo_update(config, example, *, options, compiler):
 
 
 def a2c_loss(logits, values, actions, advantages, returns, *, value_weight, entropy_weight):
-    """Loss of A2C (Mnih et al. 2016) from the net's outputs; see :func:`._numpy.a2c_loss`.  -> f
+    """A2C's loss (Mnih et al. 2016) from the net's outputs; see :func:`._numpy.a2c_loss`.  -> f, and parts f[3]
 
     ``logits`` f[B, A], ``values`` f[B], ``actions`` i[B], ``advantages`` f[B], ``returns`` f[B].
     """
     log_probs, entropy = log_probs_and_entropy(logits, actions)
     policy_loss = -(log_probs * advantages).mean()
-    return policy_loss + value_weight * value_loss(values, returns) - entropy_weight * entropy
+    return with_parts(policy_loss, value_loss(values, returns), entropy, value_weight, entropy_weight)
 
 
 def a2c_update(config, example, *, options, compiler):
@@ -206,7 +216,8 @@ class ImpalaUpdate(Update):
             log_ratios = log_probs_and_entropy(logits[:steps], flat_actions)[0].view_as(log_probs) - log_probs
             all_values = values.view(obs.shape[:2])
             vs, advantages = self.vtrace(log_ratios, rewards, all_values[:-1], all_values[1:], terminated, truncated)
-        loss = self.loss(logits[:steps], values[:steps], flat_actions, advantages.flatten(), vs.flatten())
+        rest = flat_actions, advantages.flatten(), vs.flatten()
+        loss, self.parts = self.loss(logits[:steps], values[:steps], *rest)
         return self.step(steps * loss)  # sum over steps, see _numpy.impala_loss
 
 

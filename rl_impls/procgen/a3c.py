@@ -17,7 +17,7 @@ from ..common.torch_pictures import OIHW
 from ._torch import rmsprop
 from .actor_pool import ActorPool, rollout_of
 from .actors import Actor
-from .learners import A2c
+from .learners import PARTS, A2c
 from .parallel import PoolLoop, first_state
 
 PHASES = ("publishing", "environment", "inference", "gathering", "advantages", "learning")  # of a worker
@@ -141,12 +141,12 @@ def a3c_layout(config):
     """Return shapes and dtypes of what the workers share besides weights and rollouts.
 
     ``square.*`` f32, mean squares of the gradients; ``applied`` i64[A], number of gradients each worker has applied;
-    ``losses`` f32[D, A], one per rollout; ``seconds`` f64[A, phases], totals of each worker.
+    ``losses`` f32[D, A, 4], loss and parts of each rollout; ``seconds`` f64[A, phases], totals of each worker.
     """
     squares = {f"square.{name}": (np.shape(value), np.float32) for name, value in config["params"].items()}
     workers = config["actors"]
     counts = {"applied": ((workers,), np.int64), "seconds": ((workers, len(PHASES)), np.float64)}
-    return squares | counts | {"losses": ((1 + config["ahead"], workers), np.float32)}
+    return squares | counts | {"losses": ((1 + config["ahead"], workers, 1 + len(PARTS)), np.float32)}
 
 
 class A3c(PoolLoop):
@@ -165,7 +165,7 @@ class A3c(PoolLoop):
         super().__init__(config, pool, start, SharedWeights(config["params"], pool.shared), Phases("waiting"))
 
     def learn(self, rollout, number):
-        """Record the staleness of a rollout's gradients; return the workers' losses, an array f32[A]."""
+        """Record the staleness of a rollout's gradients; return loss and parts of each worker, an array f32[A, 4]."""
         self.lags.update(self.pool.behind(number).tolist())
         return self.pool.shared["losses"][number % self.pool.depth].copy()
 

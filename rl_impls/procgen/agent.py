@@ -19,6 +19,7 @@ from ..common.ranks import launched
 from . import shared_ops
 from .cluster import parse_address
 from .evaluation import HELD_OUT, evaluate
+from .learners import PARTS
 from .loop import part_of
 from .net import NETS, init_net, num_weights
 from .options import FORMS
@@ -31,6 +32,7 @@ ALGORITHMS = MappingProxyType(  # fields whose defaults differ from those of :cl
         "impala": {"num_steps": 20, "learning_rate": 3e-4, "max_grad_norm": 40.0, "eps": 0.01},
     }
 )
+WITHOUT_ACTORS = MappingProxyType({"policy_lag": 0.0, "most_policy_lag": 0.0, "replaced_actors": 0.0})
 
 
 @config
@@ -194,15 +196,17 @@ class ProcgenAgent(Agent):
 
         Returns:
             ``return`` and ``length``, means over the episodes that ended in the rollout, nan if none did; ``episodes``,
-            their number; ``loss``, the mean over the updates; and the loop's statistics, such as the policy lag.
+            their number; ``policy_lag`` and ``most_policy_lag`` in updates and ``replaced_actors``, 0 without actors;
+            ``policy_loss``, ``value_loss`` and ``entropy`` in nats, unweighted means over the steps of all updates.
         """
         self.prepare()
-        rewards, ended, losses = (result[0] for result in self.loop(np.array([self.step // self.chunk])))
+        rewards, ended, _ = (result[0] for result in self.loop(np.array([self.step // self.chunk])))
         self.step += self.chunk
         self.running[:, self.loop.restarted_envs()] = 0
         returns, lengths = finished(self.running, rewards, ended)
         figures = {"return": mean(returns), "length": mean(lengths), "episodes": len(returns)}
-        return figures | {"loss": float(losses.mean())} | self.loop.stats()
+        parts = dict(zip(PARTS, self.loop.parts.mean(axis=(0, 1)).tolist()))
+        return figures | WITHOUT_ACTORS | self.loop.stats() | parts
 
     def evaluate(self, episodes, seed, deterministic=False):
         """Play without learning; see :func:`.evaluation.evaluate`.

@@ -43,7 +43,8 @@ class GroupLoop(Loop):
         """Play and learn; return rewards and ends of all environments, and losses averaged over the processes."""
         rewards, ended, losses = super().__call__(numbers)
         whole = group.gather_envs(rewards), group.gather_envs(ended.view(np.uint8)).view(bool)
-        return *whole, group.mean_of_all(torch.from_numpy(losses)).numpy()
+        losses, self.parts = (group.mean_of_all(torch.from_numpy(each)).numpy() for each in (losses, self.parts))
+        return *whole, losses
 
     def uniforms(self, number):
         """Return this process's share of the rollout's random numbers, f32[T, N / P]."""

@@ -13,6 +13,8 @@ import numpy as np
 from ..common.procgen_env import FRAME
 from .rollouts import minibatches
 
+PARTS = ("policy_loss", "value_loss", "entropy")  # of a loss: means over the steps; the entropy is in nats
+
 
 class Learner(ABC):
     """Base class of the learners. Every end of a Procgen episode counts as a termination, none as a truncation.
@@ -40,15 +42,16 @@ class Learner(ABC):
 
     @abstractmethod
     def learn(self, rollout, number):
-        """Learn from rollout ``number``, counted from 0; return the losses of its U updates, a list."""
+        """Learn from rollout ``number``, counted from 0; return a list of what :meth:`step` returns, one per update."""
 
     def step(self, *batch):
-        """Make one update on a batch of NumPy arrays, images first; return its loss."""
+        """Make one update on a batch of NumPy arrays, images first; return its loss and ``PARTS``, four floats."""
         batch = self.update.to_device(*batch)
         self.clock("gathering")
         loss = float(self.backend.to_host(self.update(*batch)))
+        losses = [loss, *self.backend.to_host(self.update.parts).tolist()]
         self.clock("learning")
-        return loss
+        return losses
 
 
 class ActorCritic(Learner):

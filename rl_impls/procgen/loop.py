@@ -35,6 +35,9 @@ class Loop(Op):
             optionally ``env_state``, the state of the environments to start from.
         options: optimisations of the loop and its update.
         backend: backend of policy and learner.
+
+    Attributes:
+        parts: parts of the losses of the last call, f32[I, U, 3], see :data:`.learners.PARTS`.
     """
 
     def __init__(self, algorithm, config, options, backend):
@@ -59,8 +62,9 @@ class Loop(Op):
             rollout = self.storage.read()
             self.clock("gathering")
             losses = np.array(self.learner.learn(rollout, number), np.float32)
-            results.append((rollout.rewards.copy(), rollout.ended.copy(), losses))
-        return tuple(map(np.stack, zip(*results)))
+            results.append((rollout.rewards.copy(), rollout.ended.copy(), losses[:, 0], losses[:, 1:]))
+        *found, self.parts = map(np.stack, zip(*results))
+        return tuple(found)
 
     def uniforms(self, number):
         """Return the random numbers for a rollout's actions, f32[T, N]."""

@@ -59,6 +59,7 @@ class PoolLoop(Op):
 
     Attributes:
         ahead: maximum number of rollouts that actors play before the learner has finished the current one.
+        parts: parts of the losses of the last call, f32[I, U, 3], see :data:`.learners.PARTS`.
     """
 
     def __init__(self, config, pool, start, update, clock):
@@ -76,14 +77,15 @@ class PoolLoop(Op):
         for number in map(int, numbers):
             rollout = self.take(number, last)
             losses = np.array(self.learn(rollout, number), np.float32)
-            results.append((rollout.rewards.copy(), rollout.ended.copy(), losses))
+            results.append((rollout.rewards.copy(), rollout.ended.copy(), losses[:, 0], losses[:, 1:]))
             if self.ahead:
                 self.request_until(min(number + self.ahead + 1, last))
-        return tuple(map(np.stack, zip(*results)))
+        *found, self.parts = map(np.stack, zip(*results))
+        return tuple(found)
 
     @abstractmethod
     def learn(self, rollout, number):
-        """Learn from a :class:`.rollouts.Rollout`; return a list of the losses of all updates."""
+        """Learn from a :class:`.rollouts.Rollout`; return loss and parts of each update, [U, 4]."""
 
     def take(self, number, last):
         """Wait for rollout ``number``, and let the actors play ahead up to rollout ``last``.
