@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from time import perf_counter
 
 import numpy as np
 
@@ -40,6 +41,15 @@ def loop(algorithm, **member):
     return {f"{algorithm}.{name}": value for name, value in results.items()}
 
 
+def updates_before_a_deadline(rank, processes):
+    """Return the number of updates on a rollout if the deadline of all processes but the first has passed."""
+    loop = build("ppo", "torch", LOOPS["ppo"] | {"rank": rank, "processes": processes}, (numbers(0),))
+    loop.learner.deadline = perf_counter() + (0 if rank else 1000)
+    losses = loop(numbers(0))[2]
+    loop.envs.close()
+    return losses.shape[1]
+
+
 if __name__ == "__main__":
     rank, processes = launched()
     from rl_impls.procgen import group
@@ -50,6 +60,7 @@ if __name__ == "__main__":
     for algorithm in LOOPS:
         arrays |= loop(algorithm, rank=rank, processes=processes)
     agreed = group.agree(rank == 1), group.agree(False)
+    count = updates_before_a_deadline(rank, processes)
     if rank == 0:
-        np.savez(sys.argv[1], agreed=agreed, losses=losses, **arrays)
+        np.savez(sys.argv[1], agreed=agreed, count=count, losses=losses, **arrays)
     group.leave()

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 from dataclasses import asdict, replace
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -188,6 +189,21 @@ def test_residual_net_learns_and_resumes_bit_for_bit(make, tmp_path):
             assert (value != start[name]).any()
     finally:
         other.close()
+
+
+def test_ppo_makes_no_further_update_after_the_deadline_and_resumes(make, tmp_path):
+    agent = make(epochs=2)  # of two minibatches
+    agent.deadline = perf_counter()
+    agent.learn()
+    assert (agent.step, agent.state()["learner.step"]) == (agent.chunk, 1)
+    agent.save(tmp_path / "agent")
+    agent.deadline = math.inf
+    resumed = ProcgenAgent.load(tmp_path / "agent")
+    try:
+        np.testing.assert_equal(resumed.learn(), agent.learn())
+    finally:
+        resumed.close()
+    assert agent.state()["learner.step"] == 5
 
 
 @pytest.mark.slow

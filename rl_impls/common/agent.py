@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -36,6 +37,7 @@ class Agent(ABC):
         UNIT: unit of training progress.
         CHANGEABLE: fields that may be overridden when a checkpoint is loaded.
         STOCHASTIC: whether :meth:`evaluate` samples actions, unless it is called with ``deterministic=True``.
+        deadline: time of ``time.perf_counter()`` at which training should end.
         config: configuration, with everything but the seed.
         rng: generator of all random numbers.
         step: training progress in its unit.
@@ -45,6 +47,7 @@ class Agent(ABC):
     UNIT: ClassVar[str] = "environment steps"
     CHANGEABLE: ClassVar[tuple[str, ...]] = ("backend", "form")
     STOCHASTIC: ClassVar[bool] = False
+    deadline: float = math.inf
 
     def __init__(self, backend: str = "torch", form: str = "full", *, seed: int, **config: Any) -> None:
         self.config = self.configure(backend=backend, form=form, **config)

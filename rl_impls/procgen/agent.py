@@ -192,7 +192,7 @@ class ProcgenAgent(Agent):
         return agree(wanted)
 
     def learn(self):
-        """Play one rollout and learn from it.
+        """Play one rollout and learn from it; after the deadline, PPO leaves out the remaining minibatches.
 
         Returns:
             ``return`` and ``length``, means over the episodes that ended in the rollout, nan if none did; ``episodes``,
@@ -200,6 +200,8 @@ class ProcgenAgent(Agent):
             ``policy_loss``, ``value_loss`` and ``entropy`` in nats, unweighted means over the steps of all updates.
         """
         self.prepare()
+        if self.config.algorithm == "ppo":
+            self.loop.learner.deadline = self.deadline
         rewards, ended, _ = (result[0] for result in self.loop(np.array([self.step // self.chunk])))
         self.step += self.chunk
         self.running[:, self.loop.restarted_envs()] = 0

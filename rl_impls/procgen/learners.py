@@ -5,7 +5,9 @@ Axes: T steps, N environments, B images of a batch, U updates; an image is u8[64
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from time import perf_counter
 from types import MappingProxyType
 
 import numpy as np
@@ -27,7 +29,10 @@ class Learner(ABC):
 
     Attributes:
         update: the update op, which holds the weights; set by a subclass.
+        deadline: time of ``perf_counter()`` after which PPO begins no further minibatch.
     """
+
+    deadline = math.inf
 
     def __init__(self, config, options, backend, clock):
         self.config, self.options, self.backend, self.clock = config, options, backend, clock
@@ -89,14 +94,25 @@ class Ppo(ActorCritic):
         self.update = self.build("ppo_update", obs, actions, column, column, column)
 
     def learn(self, rollout, number):
-        """Make one update on each minibatch of each epoch."""
+        """Make one update on each minibatch of each epoch; after the deadline, leave out those that remain."""
         advantages, returns = self.advantages_and_returns(rollout)
         columns = acted_on(rollout.obs), rollout.actions.ravel(), rollout.log_probs.ravel(), advantages, returns
         seed, batch_size, epochs = (self.config[name] for name in ("seed", "batch_size", "epochs"))
-        return [
-            self.step(*(column[rows] for column in columns))
-            for rows in minibatches(seed, number, len(advantages), batch_size, epochs)
-        ]
+        losses = []
+        for rows in minibatches(seed, number, len(advantages), batch_size, epochs):
+            losses.append(self.step(*(column[rows] for column in columns)))
+            if self.out_of_time():
+                break
+        return losses
+
+    def out_of_time(self):
+        """Return whether the deadline has passed, in any of torchrun's processes."""
+        passed = perf_counter() >= self.deadline
+        if self.deadline == math.inf or self.config.get("processes", 1) == 1:
+            return passed
+        from .group import agree
+
+        return agree(passed)
 
 
 class A2c(ActorCritic):
