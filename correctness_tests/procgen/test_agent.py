@@ -206,6 +206,18 @@ def test_ppo_makes_no_further_update_after_the_deadline_and_resumes(make, tmp_pa
     assert agent.state()["learner.step"] == 5
 
 
+def test_evaluation_plays_another_game_or_mode(make):
+    agent, bigfish = make(), make(game="bigfish")  # with equal weights
+    own, other = agent.evaluate(2, seed=5), bigfish.evaluate(2, seed=5)
+    found = agent.evaluate(2, seed=5, game="bigfish")
+    assert list(found) == ["held_out_return", "held_out_score", "held_out_length"]  # it was trained on no level of it
+    np.testing.assert_equal(found, {name: other[name] for name in found})
+    assert list(agent.evaluate(2, seed=5, mode="hard")) == list(found)
+    np.testing.assert_equal(agent.evaluate(2, seed=5, game=SMALL["game"], mode="easy"), own)
+    with pytest.raises(ValueError, match=r"^game='chess' should be "):
+        agent.evaluate(2, seed=5, game="chess")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0)])
 def test_number_of_actors_may_change_on_resume_without_changing_the_training(before, after, make, tmp_path):

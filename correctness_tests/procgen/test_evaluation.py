@@ -11,7 +11,7 @@ from rl_impls.common.checks import LARGEST
 from rl_impls.common.procgen_env import GAMES, NONE, Episodes, ProcgenVectorEnv
 from rl_impls.procgen._numpy import logits_and_values
 from rl_impls.procgen.agent import Config
-from rl_impls.procgen.evaluation import HELD_OUT, RANGES, evaluate, level_sets, play_episodes, score
+from rl_impls.procgen.evaluation import HELD_OUT, RANGES, UNSEEN, evaluate, level_sets, play_episodes, score
 from rl_impls.procgen.net import init_net
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -66,6 +66,7 @@ def test_held_out_levels_are_never_those_of_training(levels, start_level):
 
 def test_agent_that_trains_on_all_levels_has_no_held_out_ones():
     assert level_sets(Config(levels=0)) == {"training": (0, 0)}
+    assert level_sets(Config(levels=0), trained=False) == {"held_out": (HELD_OUT, UNSEEN)}  # of another game
 
 
 def test_training_levels_may_not_reach_the_held_out_ones():

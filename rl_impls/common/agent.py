@@ -37,6 +37,7 @@ class Agent(ABC):
         UNIT: unit of training progress.
         CHANGEABLE: fields that may be overridden when a checkpoint is loaded.
         STOCHASTIC: whether :meth:`evaluate` samples actions, unless it is called with ``deterministic=True``.
+        EVALUATES: fields whose values may be overridden for one evaluation, as keyword arguments of :meth:`evaluate`.
         deadline: time of ``time.perf_counter()`` at which training should end.
         config: configuration, with everything but the seed.
         rng: generator of all random numbers.
@@ -47,6 +48,7 @@ class Agent(ABC):
     UNIT: ClassVar[str] = "environment steps"
     CHANGEABLE: ClassVar[tuple[str, ...]] = ("backend", "form")
     STOCHASTIC: ClassVar[bool] = False
+    EVALUATES: ClassVar[tuple[str, ...]] = ()
     deadline: float = math.inf
 
     def __init__(self, backend: str = "torch", form: str = "full", *, seed: int, **config: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Annotated, Literal
 
@@ -136,6 +136,7 @@ class ProcgenAgent(Agent):
     Config = Config
     UNIT = "environment frames"
     CHANGEABLE = ("backend", "form", "actors", "lag", "cluster")
+    EVALUATES = ("game", "mode")
     STOCHASTIC = True  # an evaluation can sample actions
 
     def __init__(self, backend="torch", form="full", *, seed, **config):
@@ -210,19 +211,24 @@ class ProcgenAgent(Agent):
         parts = dict(zip(PARTS, self.loop.parts.mean(axis=(0, 1)).tolist()))
         return figures | WITHOUT_ACTORS | self.loop.stats() | parts
 
-    def evaluate(self, episodes, seed, deterministic=False):
+    def evaluate(self, episodes, seed, deterministic=False, game=None, mode=None):
         """Play without learning; see :func:`.evaluation.evaluate`.
 
         Args:
             episodes: number of episodes on the training levels, and again on the held-out levels.
             seed: seed of the levels and actions.
             deterministic: take the most likely action instead of sampling.
+            game: game to play; None for that of the training.
+            mode: difficulty; None for that of the training.
 
         Returns:
-            ``training_return``, ``training_score`` and ``training_length``, f64[episodes]; unless all levels were
-            trained on, also ``held_out_return``, ``held_out_score`` and ``held_out_length``.
+            ``training_return``, ``training_score`` and ``training_length``, f64[episodes], unless game or mode are not
+            those of the training; ``held_out_return``, ``held_out_score`` and ``held_out_length``, unless all levels
+            were trained on.
         """
-        return evaluate(self.config, self.params, check_integer("episodes", episodes, 1), seed, deterministic)
+        config = replace(self.config, game=game or self.config.game, mode=mode or self.config.mode)
+        trained = config == self.config
+        return evaluate(config, self.params, check_integer("episodes", episodes, 1), seed, deterministic, trained)
 
     def state(self):
         """Return the arrays of a checkpoint: weights, moments, games and the seed."""

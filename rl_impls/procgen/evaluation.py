@@ -38,14 +38,18 @@ def score(returns, game, mode):
     return (returns - least) / (most - least)
 
 
-def level_sets(config):
-    """Return first level and number of levels of ``training`` and, unless all levels are trained on, ``held_out``."""
-    held_out = {"held_out": (HELD_OUT, UNSEEN)} if config.levels else {}
-    return {"training": (config.start_level, config.levels), **held_out}
+def level_sets(config, trained=True):
+    """Return first level and number of levels of ``training`` and ``held_out``, each only if there are any.
+
+    ``trained`` tells whether game and mode are those of the training.
+    """
+    training = {"training": (config.start_level, config.levels)} if trained else {}
+    held_out = {} if trained and not config.levels else {"held_out": (HELD_OUT, UNSEEN)}
+    return training | held_out
 
 
-def evaluate(config, params, episodes, seed, deterministic):
-    """Play episodes on the training levels and, unless the agent trains on all levels, as many on held-out ones.
+def evaluate(config, params, episodes, seed, deterministic, trained=True):
+    """Play episodes on each of :func:`level_sets`.
 
     Returns:
         ``training_return``, ``training_score`` (see :func:`score`) and ``training_length``, f64[episodes]; and the same
@@ -54,7 +58,7 @@ def evaluate(config, params, episodes, seed, deterministic):
     count, backend, found = min(episodes, MAX_ENVS), backends.get(config.backend), {}
     example = backend.to_device(np.zeros((count, *FRAME), np.uint8))
     forward = backend.build("procgen", "forward", {"params": params}, (example,), config.options)
-    for name, (start_level, num_levels) in level_sets(config).items():
+    for name, (start_level, num_levels) in level_sets(config, trained).items():
         rng = np.random.default_rng(seed)
 
         def act(obs, rng=rng):
