@@ -92,7 +92,7 @@ def test_forward(bench, seed, form, backend, num_agents, batch_size):
     form=NETS, backend=("numpy", *LEARNING), num_agents=AGENTS, num_worlds=(*WORLDS, 64, 256),
     exclude=[*NO_NETS, NO_REFERENCE, dict(num_agents=(1, 16), num_worlds=(64, 256))],
     gate=[dict(form="full", backend=("torch", "jax"), num_agents=5, num_worlds=1)],
-    bench=[dict(num_agents=5, num_worlds=WORLDS)],
+    bench=[dict(form=("naive", "full"), num_agents=5, num_worlds=WORLDS), dict(num_agents=5, num_worlds=1)],
 )  # fmt: skip
 def test_act(bench, seed, form, backend, num_agents, num_worlds):
     op = build(treasurehunt.act(seed, num_agents, num_worlds), form, backend)
@@ -159,7 +159,10 @@ def test_turn(bench, seed, form, backend, num_agents, num_worlds):
     exclude=[*NO_LOOPS, dict(form="keyed", backend=TORCH), dict(form="processes", backend=REST)],
     # not torch: its epoch consists of turns and an update, which are gated themselves
     gate=[dict(form="compiled", backend="jax", num_agents=5, num_worlds=1)],
-    bench=[dict(num_agents=5, num_worlds=1)],  # test_turn covers several worlds
+    bench=[  # neither several worlds, which test_turn covers, nor threads and processes on JAX
+        dict(form=("naive", "one_by_one", "full", "compiled", "keyed", "bfloat16"), num_agents=5, num_worlds=1),
+        dict(form=("interleaved", "processes"), backend=TORCH, num_agents=5, num_worlds=1),
+    ],
 )  # fmt: skip
 def test_epoch(bench, seed, form, backend, num_agents, num_worlds):
     op = build(treasurehunt.epoch(seed, num_agents, num_worlds, keyed=form == "keyed"), form, backend)
