@@ -24,11 +24,12 @@ def fenced(lines: list[str]) -> str:
 
 
 def gate_lines(demo: list[str]) -> list[str]:
-    """Return what the gate prints in the demo, without the line per pair."""
-    start = next(n for n, line in enumerate(demo) if line.startswith("gate: "))
+    """Return what the gate prints in the demo, without pytest's own lines and the line per pair."""
+    title = next(n for n, line in enumerate(demo) if line.startswith("=") and line.strip("=") == " gate ")
     end = next(n for n, line in enumerate(demo) if "; all measurements: " in line)
-    skipped = "gate: screen", "gate: confirm", "."
-    return [line for line in demo[start : end + 1] if line and not line.startswith((*skipped, "==="))]
+    skipped = "gate: screen", "gate: confirm"
+    start = [line for line in demo[:title] if line.startswith("gate: ") and not line.startswith(skipped)]
+    return [*start, *demo[title + 1 : end + 1]]
 
 
 def table_lines(quick: list[str]) -> list[str]:
