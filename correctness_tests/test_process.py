@@ -39,7 +39,13 @@ def page_faults(how, numbers=16_000_000):
     return int(python("-c", FAULTS, how, FAULTS, str(numbers), GLIBC_TUNABLES="").stdout)
 
 
-@pytest.mark.parametrize("numbers", [16_000_000, 2**29 + 1_000_000], ids=["64 MB", "more than 2 GiB"])
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        pytest.param(16_000_000, id="64 MB"),
+        pytest.param(2**29 + 1_000_000, id="more than 2 GiB", marks=pytest.mark.slow),
+    ],
+)
 def test_timing_process_and_its_children_keep_freed_memory(numbers):
     assert page_faults("kept", numbers) < 50
     assert page_faults("started", numbers) < 50
