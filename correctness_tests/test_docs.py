@@ -78,6 +78,11 @@ def test_every_command_exists(page):
             assert is_command(words), command
 
 
+def test_the_citation_names_the_version():
+    version = (ROOT / "VERSION").read_text().strip()
+    assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text()
+
+
 MARKED = [command for page in PAGES for command in blocks(page, RUNNABLE)]
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 LOG_INTERVAL = 5.0  # seconds between plain lines that only show the progress
-Thing = TypeVar("Thing")
 
 
 def number_of(count: int, noun: str) -> str:
@@ -104,11 +103,3 @@ def bar() -> Any:
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     console = Console(stderr=True)
     return Bar(*columns, console=console, auto_refresh=False, redirect_stdout=False, speed_estimate_period=1e9)
-
-
-def tracked(things: Iterable[Thing], total: int, what: str, log: Callable[[str], Any] | None = None) -> Iterator[Thing]:
-    """Yield `total` things and show the progress."""
-    with Progress(total, what, log) as progress:
-        for thing in things:
-            progress.step()
-            yield thing
