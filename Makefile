@@ -21,7 +21,7 @@ DOCS := .venv-docs
 DOCS_LOCK := requirements/docs.txt
 DOCS_STAMP := $(DOCS)/.ready
 
-# names or lists of names, as in: make bench WORKLOAD=pirl BACKEND=torch,jax TIER=full
+# names or lists of names, for example: make bench WORKLOAD=pirl BACKEND=torch,jax TIER=full
 WORKLOAD ?=
 BACKEND ?=
 TIER ?=
@@ -58,14 +58,14 @@ $(QUICK_STAMP): $(LOCK) requirements/quick.txt pyproject.toml
 	$(QUICK)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-quick: $(QUICK_STAMP)  ## compare NumPy and PyTorch on a small net: the first result, in two minutes with set-up
+quick: $(QUICK_STAMP)  ## compare NumPy and PyTorch on a small net, in about a minute with set-up
 	$(QUICK)/bin/python -m pytest perf_tests/test_pirl.py --benchmark-only --backend numpy,torch --benchmark-max-time 0.3 \
 	  -k 'test_forward and full and host-32'
 
-bench: setup  ## time every benchmark of the default tier
+bench: setup  ## time the benchmarks of the tiers gate and bench, or of TIER=
 	$(BIN)/python -m perf_tests.run --json .cache/bench.json --benchmark-max-time 0.5 $(SELECTION)
 
-bench-quick: setup  ## time the gate tier, few rounds: does everything still run?
+bench-quick: setup  ## time the gate tier in few rounds, to check that everything runs
 	$(BIN)/python -m perf_tests.run --json .cache/bench-quick.json --tier gate --benchmark-max-time 0.05 \
 	  --benchmark-min-rounds 2 $(SELECTION)
 
@@ -79,24 +79,24 @@ bench-threads: setup  ## time the gate tier with 1, 2, 4 ... threads, for the re
 
 GIVEN = $(if $(wildcard .cache/claims.json),--claims .cache/claims.json) $(if $(wildcard .rlgauge/gate.json),--gate .rlgauge/gate.json) \
 	$(addprefix --history ,$(wildcard .rlgauge/history.jsonl))
-report: setup  ## a page of all that was measured, which needs no network: .cache/report.html; PNG=FILE for a picture too
+report: setup  ## plot all results in one HTML page, .cache/report.html; PNG=FILE adds a picture
 	@test -f .cache/bench.json || { echo '.cache/bench.json is missing: run make bench first'; exit 2; }
 	$(BIN)/python -m perf_tests.report.html .cache/bench.json $(sort $(wildcard .cache/threads-*.json)) $(GIVEN) \
 	  --output .cache/report.html $(if $(PNG),--png '$(PNG)')
 
-peers: setup  ## compare with other people's code where it is installed: .cache/peers.json; ARGS='--only snake-plain'
+peers: setup  ## compare with other installed libraries, into .cache/peers.json; ARGS='--only snake-plain'
 	mkdir -p .cache
 	$(BIN)/python -m perf_tests.peers --json .cache/peers.json $(ARGS)
 
-gate: setup  ## is the working tree slower than a revision? make gate BASE=main
+gate: setup  ## check whether the working tree is slower than a revision: make gate BASE=main
 	@test -n '$(BASE)' || { echo 'name the revision to compare with: make gate BASE=main'; exit 2; }
 	$(BIN)/python -m pytest perf_tests --gate-against '$(BASE)' --gate-markdown .cache/gate.md --junitxml .cache/gate.xml \
 	  $(SELECTION)
 
-test: setup  ## run the correctness tests, but for the slow ones
+test: setup  ## run the correctness tests, except the slow ones
 	$(TESTS) -m 'not slow' $(BESIDE)
 
-test-slow: setup browser  ## run the slow tests: learning, every id, whole runs; those that need all cores after the others
+test-slow: setup browser  ## run the slow tests: learning, every id, whole runs
 	$(TESTS) -m 'slow and not alone' $(BESIDE)
 	$(TESTS) -m 'slow and alone' || [ $$? = 5 ]  # pytest's word for: none selected
 
@@ -107,7 +107,7 @@ $(RAY_STAMP): $(STAMP) $(RAY_LOCK)
 	PIP_RETRIES=0 $(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(RAY_LOCK)
 	touch $@
 
-test-ray: $(RAY_STAMP)  ## run the tests of actors over Ray, which is put beside .venv, into .venv-ray (280 MB)
+test-ray: $(RAY_STAMP)  ## run the tests of Ray actors; installs Ray into .venv-ray (280 MB)
 	RL_PERF_REQUIRE=ray PYTHONPATH=$(CURDIR) $(RAY)/bin/python -m pytest correctness_tests/procgen/test_ray.py
 
 $(NES_STAMP): $(STAMP) $(NES_LOCK)
@@ -117,7 +117,7 @@ $(NES_STAMP): $(STAMP) $(NES_LOCK)
 	PIP_RETRIES=0 $(NES)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(NES_LOCK)
 	touch $@
 
-test-nes: $(NES_STAMP)  ## run the tests of the NES game, which is put beside .venv, into .venv-nes (40 MB)
+test-nes: $(NES_STAMP)  ## run the tests of the NES game; installs it into .venv-nes (40 MB)
 	RL_PERF_REQUIRE=gym_super_mario_bros,nes_py PYTHONPATH=$(CURDIR) $(NES)/bin/python -m pytest correctness_tests/mario/test_nes.py
 
 browser:
@@ -126,7 +126,7 @@ browser:
 	  || echo 'no browser, and none could be installed; the report's picture and its tests need one: apt-get install chromium'
 
 TRAINED := train train-parallel train-impala train-impala-parallel train-a2c train-a3c
-train: setup  ## train PPO on Procgen; also train-parallel, -impala, -impala-parallel, -a2c, -a3c, each with -timed for as long as published (DURATION=)
+train: setup  ## train PPO on Procgen; also train-parallel, -impala, -impala-parallel, -a2c, -a3c; add -timed for the published duration (or DURATION=)
 train: CONFIG = ppo
 train-parallel: CONFIG = ppo_parallel
 train-impala: CONFIG = impala
@@ -142,19 +142,19 @@ DURATION ?= $(if $(filter train-timed train-parallel-timed,$@),1h,30m)
 $(TRAINED:=-timed):
 	$(MAKE) $(@:-timed=) ARGS='--duration $(DURATION) $(ARGS)'
 
-train-pipeline: setup  ## train double Q-learning by collectors, rings and replay
+train-pipeline: setup  ## train double Q-learning with collectors, ring buffers and replay
 	$(BIN)/python -m rl_impls.mario train --config rl_impls/mario/configs/rings.yaml --output-dir $(RUNS)/rings $(ARGS)
 
-evaluate: setup  ## play the levels of a training and others: make evaluate RUN=runs/ppo
+evaluate: setup  ## evaluate a run on training levels and held-out levels: make evaluate RUN=runs/ppo
 	$(BIN)/python -m rl_impls.procgen evaluate $(or $(RUN),$(RUNS)/ppo)
 
-compare: setup  ## show all runs beside each other
+compare: setup  ## compare all training runs
 	$(BIN)/python -m rl_impls.procgen compare $(RUNS)/*
 
-tensorboard: setup  ## their curves in a browser
+tensorboard: setup  ## show the learning curves in a browser
 	$(BIN)/tensorboard --logdir $(RUNS)
 
-lint: setup  ## style, types, spelling, workflows
+lint: setup  ## check style, types, spelling and workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -173,17 +173,17 @@ $(DOCS_STAMP): $(DOCS_LOCK) $(wildcard rlgauge/*.py)
 docs: $(DOCS_STAMP)  ## build the documentation site: .cache/site
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 
-history: setup  ## compare every commit after one with the release before it, and show steps: make history SINCE=v1
+history: setup  ## compare every commit after SINCE with the release before it, and show steps: make history SINCE=v1
 	@test -n '$(SINCE)' || { echo 'name the last commit that is not to be measured: make history SINCE=v1'; exit 2; }
 	$(BIN)/python -m rlgauge history --since '$(SINCE)' perf_tests $(SELECTION) $(ARGS)
 	$(BIN)/python -m rlgauge history show
 
-asv: setup  ## benchmark commits with ASV and publish to .asv/html: HEAD~1 and HEAD, or make asv RANGE=A..B
+asv: setup  ## time HEAD~1 and HEAD with ASV, into .asv/html; or make asv RANGE=A..B
 	@test -f ~/.asv-machine.json || $(BIN)/python -m asv machine --yes
 	$(BIN)/python -m asv run --show-stderr '$(RANGE)'
 	$(BIN)/python -m asv publish
 
-results: setup  ## time everything, write the page in results/ and measure the gains in the README
+results: setup  ## time all, write the page in results/, measure the gains in the README
 	$(MAKE) bench WORKLOAD= BACKEND= TIER=
 	$(BIN)/python -m perf_tests.report.results .cache/bench.json
 	$(BIN)/rlgauge compare --file perf_tests/headlines.toml --json .cache/headlines.json
@@ -191,10 +191,10 @@ results: setup  ## time everything, write the page in results/ and measure the g
 	$(MAKE) peers
 	$(MAKE) browser report PNG=results/report.png
 
-claims: setup  ## measure published claims, for the README; WORKLOAD=snake: of one, shown alone; all take an hour or more
+claims: setup  ## measure the published claims, for the README (an hour or more); WORKLOAD=snake only prints those of one workload
 	$(BIN)/python -m perf_tests.claims $(WORKLOAD) $(if $(WORKLOAD),,--pages)
 
-claims-returns: setup  ## train what claims say learns the same, both ways, from five seeds, unless the evidence is of the same weights; goes on where it was stopped
+claims-returns: setup  ## train both sides of claims about returns from five seeds, unless current evidence exists; continues after an interrupt
 	$(BIN)/python -m perf_tests.claims.returns
 
 clean:  ## remove the environment, caches and results
