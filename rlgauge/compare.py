@@ -279,8 +279,11 @@ class TwoTestPairs(Pairs):
             return interleaved.block(int(self.rng.random() < 0.5), sample)
 
 
-def resolve_id(text: str, names: Collection[str], argument: str) -> str:
-    """Resolve an id, or a pattern or ending that matches exactly one benchmark; errors name the `argument`."""
+def resolve_id(text: str, names: Collection[str], argument: str, broken: Mapping[str, str] | None = None) -> str:
+    """Resolve an id, or a pattern or ending that matches exactly one benchmark; errors name the `argument`.
+
+    `broken` says why files cannot be collected: the benchmark may be in one of them.
+    """
     if text in names:
         return text
     found = [name for name in names if matches(name, text)] or [name for name in names if name.endswith(text)]
@@ -292,7 +295,8 @@ def resolve_id(text: str, names: Collection[str], argument: str) -> str:
             f"{argument}: {text!r} matches {len(found)} benchmarks: {', '.join(found[:3])}{more}; name one of them"
         )
     hint = suggestion(text, names) or f" of {len(names)}; pytest --collect-only lists them"
-    raise GateError(f"{argument}: {text!r} matches no benchmark{hint}")
+    lacking = "".join(f"; {file} cannot be collected: {reason}" for file, reason in [*(broken or {}).items()][:3])
+    raise GateError(f"{argument}: {text!r} matches no benchmark{hint}{lacking}")
 
 
 def all_cases(source: Benchmarks) -> dict[str, Case]:
@@ -455,9 +459,9 @@ def compare(source: Benchmarks, first: str, second: str, plan: Plan, log: Callab
     Raises GateError if one is unknown or fails, or if their outputs differ.
     """
     cases = all_cases(source)
-    tests = cases[resolve_id(first, cases, "A")], cases[resolve_id(second, cases, "B")]
+    one, other = (cases[resolve_id(id, cases, name, source.broken)] for id, name in ((first, "A"), (second, "B")))
     with laid_out(source, source.root) as layout:
-        comparisons = Comparisons(source, layout, {"": tests}, {"": plan})
+        comparisons = Comparisons(source, layout, {"": (one, other)}, {"": plan})
         result = comparisons.results[""]
         comparisons.measure_all(lambda: log(f"compare: pair {len(result.values)}: {result.values[-1]:.4g}"))
     return result

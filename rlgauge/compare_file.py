@@ -121,8 +121,8 @@ def compare_file(
         cases = all_cases(source)
         tests = {
             name: (
-                cases[resolve_id(comparison.a, cases, f"{file}: {name}: a")],
-                cases[resolve_id(comparison.b, cases, f"{file}: {name}: b")],
+                cases[resolve_id(comparison.a, cases, f"{file}: {name}: a", source.broken)],
+                cases[resolve_id(comparison.b, cases, f"{file}: {name}: b", source.broken)],
             )
             for name, (comparison, _) in comparisons.items()
         }

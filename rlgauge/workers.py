@@ -134,9 +134,14 @@ class Worker(AbstractContextManager["Worker"]):
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
     def last_error_line(self) -> str:
-        """Return the last line of standard error after ``; ``; if possible, one that is not indented."""
+        """Return the last line of standard error after ``; ``; if possible, one that is not indented.
+
+        If pytest has printed errors, it is the first of these.
+        """
         self.errors.seek(0)
         lines = [line for line in self.errors.read().decode(errors="replace").split("\n") if line.strip()]
+        if first := next((line for line in lines if line.startswith("E   ")), None):
+            return f"; {first[1:].strip()}"
         lines = [line for line in lines if not line.startswith("  ")] or lines  # indented lines follow a usage error
         return f"; {lines[-1].strip()}" if lines else ""
 

@@ -28,6 +28,8 @@ for line in sys.stdin:
     if request["do"] == "leave":
         print("no room left", file=sys.stderr, flush=True)
         os._exit(3)
+    if request["do"] == "errors":
+        sys.exit("E   ModuleNotFoundError: No module named 'a'\\nE   KeyError: 'b'\\n2 errors in 0.1s")
     if request["do"] == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if request["do"] == "long":
@@ -77,10 +79,11 @@ def ask(head, do, limit):
         ("hang", 0.2, r"^head: no reply within 0.2 s$"),
         ("drip", 0.5, r"^head: no reply within 0.5 s$"),
         ("leave", 30.0, r"^head: ended with code 3; no room left$"),
+        ("errors", 30.0, r"^head: ended with code 1; ModuleNotFoundError: No module named 'a'$"),
         ("die", 30.0, r"^head: killed by SIGKILL$"),
     ],
 )
-def test_a_worker_without_a_reply_is_ended_and_its_last_error_line_is_shown(root, do, limit, words):
+def test_a_worker_without_a_reply_is_ended_and_why_is_shown(root, do, limit, words):
     head = worker(root)
     with pytest.raises(WorkerError, match=words), head:
         ask(head, do, limit)

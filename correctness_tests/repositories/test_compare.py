@@ -246,6 +246,34 @@ def test_an_id_must_match_one_benchmark(text, words):
         resolve_id(text, names, "A")
 
 
+NEEDS = "import needed\n\n" + TESTS
+
+
+def test_a_test_whose_file_cannot_be_collected_is_compared_with_the_users_path(tmp_path):
+    made = Repository(tmp_path / "needs", {**flat(quick=1, twice=200), **INI, "benchmarks/test_needs.py": NEEDS})
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/needed.py").write_text("")
+    command = "rlgauge", "compare", "test_pace[quick]", "test_pace[twice]", "--minutes=0"
+    code, text = made.run(*command)
+    assert code == 2, text
+    lines = text.splitlines()
+    assert len(lines) == 1
+    assert "benchmarks/test_needs.py cannot be collected: ModuleNotFoundError: No module named 'needed'" in lines[0]
+    code, text = made.run(*command, PYTHONPATH=tmp_path / "elsewhere")
+    assert code == 0, text
+    assert made.leftovers() == []
+
+
+def test_workers_get_the_arguments_in_pytests_variable(tmp_path):
+    tests = "import warnings\n\nwarnings.warn('old', DeprecationWarning)\n\n" + TESTS
+    ini = {name: f"{text}filterwarnings = error\n" for name, text in INI.items()}
+    made = Repository(tmp_path / "warns", {**flat(quick=1, twice=200), **ini, FILE: tests})
+    command = "rlgauge", "compare", "test_pace[quick]", "test_pace[twice]", "--minutes=0"
+    assert made.run(*command)[0] == 2
+    code, text = made.run(*command, PYTEST_ADDOPTS="-o filterwarnings=ignore")
+    assert code == 0, text
+
+
 def interrupted(repository, said, number, *arguments):
     """Start a command, send it a signal when it has said something; return its exit code and all that it said."""
     process, text = repository.start("rlgauge", *arguments), ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-COMMON = ("-q", "--no-header", "--maxfail=0", "--color=no", "-p", "no:randomly")
+COMMON = ("-q", "--no-header", "--maxfail=0", "--continue-on-collection-errors", "--color=no", "-p", "no:randomly")
 # plugins that disturb the measurement: name, module, options that disable it
 DISABLED = (
     ("xdist", "xdist", ("-n", "0")),
@@ -51,9 +51,9 @@ def disabling(run: pytest.Config | None, root: Path) -> list[str]:
 
 def forwarded(run: pytest.Config | None) -> list[str]:
     """Return the arguments of a run that workers need too, without its files, its reports and the gate's options."""
-    if run is None:
-        return []
     in_variable = shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))  # comes first; not set in workers
+    if run is None:
+        return for_workers(in_variable, ())
     return for_workers([*in_variable, *map(str, run.invocation_params.args)], set(map(str, run.args)))
 
 

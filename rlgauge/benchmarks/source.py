@@ -89,6 +89,7 @@ class Benchmarks:
         self.renamed: dict[str, str] = {}
         self.marks: dict[str, dict[str, Any]] = {}
         self.arguments: list[str] = []
+        self.broken: dict[str, str] = {}
         self.origins: dict[str, list[str]] = {}
         self.outside: set[str] = set()
         self.generated: list[str] = []
@@ -209,7 +210,7 @@ class Benchmarks:
         folder = self.cache / "listing"
         try:
             with self.ready() as imports:
-                path = os.pathsep.join(map(str, [*imports[1], Path(rlgauge.__file__).parents[1]]))
+                path = os.pathsep.join(map(str, [*imports[1], Path(rlgauge.__file__).parents[1], *users_path()]))
                 self.arguments = command.for_workers(arguments, ())
                 files = [] if arguments else [self.relative(self.root)]
                 worker = self.worker_arguments(self.top, folder, files, imports)
@@ -235,7 +236,8 @@ class Benchmarks:
         with defer_interrupts(), Worker(side, available_cores(), 1, COLLECT_LIMIT) as worker:
             worker.ask("listing", deselected=deselected)
             reply = worker.reply()
-            return reply["listing"], reply["files"]
+        self.broken = reply["broken"]
+        return reply["listing"], reply["files"]
 
     def benchmarks_of(self, code: Path, side: Side) -> Collection[str]:
         """Return the selected benchmarks in a revision's own files; empty where these cannot be determined.
@@ -364,8 +366,7 @@ class Benchmarks:
 
         The user's entries inside the repository point into the side's tree.
         """
-        users = [Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-        users = [tree / self.relative(path) if path.is_relative_to(self.top) else path for path in users]
+        users = [tree / self.relative(path) if path.is_relative_to(self.top) else path for path in users_path()]
         return os.pathsep.join(map(str, [*self.own_folders(tree, python), folder / "tool", *users]))
 
     def worker_arguments(
@@ -631,6 +632,11 @@ class Benchmarks:
             lines.append(f"generated files, copied from the working tree to both sides: {files}")
         shown = [name for name in self.origins if verbose or name in self.outside]
         return lines + [f"{name}: {', '.join(self.origins[name])}" for name in shown]
+
+
+def users_path() -> list[Path]:
+    """Return the user's entries of ``PYTHONPATH``."""
+    return [Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
 
 
 def is_test_folder(name: str) -> bool:

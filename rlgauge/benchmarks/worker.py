@@ -361,7 +361,8 @@ class WorkerPlugin(worker.Requests):
         selected = set(self.items.values() if deselected else self.session.items)
         chosen = {name: item for name, item in self.items.items() if item in selected and is_benchmark(item)}
         listing = {name: marks.of(item) for name, item in chosen.items()}
-        return {"listing": listing, "files": self.session.config.args}
+        broken = {node: reply["failed"] for node, reply in self.broken.items() if "failed" in reply}
+        return {"listing": listing, "files": self.session.config.args, "broken": broken}
 
     def loaded(self) -> dict[str, Any]:
         """Return the files of this side's tree loaded since the last request, and whether a process was started."""
