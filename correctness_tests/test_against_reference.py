@@ -108,7 +108,7 @@ def assert_moved_alike(problem, start, got, wanted):
     every, worst = np.concatenate(list(off.values())), max(off, key=lambda name: off[name].max())
     most, far, farthest = np.quantile(every, 0.99), np.mean(every > 0.5), every.max()
     what = f"{problem.op}: .params, the worst is {worst!r}"
-    assert most <= 0.001, f"{what}: 1 % of the weights end {most:.3g} of the longest way off, tolerance 0.001"
+    assert most <= 0.001, f"{what}: 1% of the weights end {most:.3g} of the longest way off, tolerance 0.001"
     assert far <= 1e-4, f"{what}: {far:.3g} of the weights end half of the longest way off, tolerance 0.0001"
     assert farthest <= 2, f"{what}: a weight ends {farthest:.3g} times the longest way off, tolerance 2"
 

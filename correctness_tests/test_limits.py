@@ -96,5 +96,5 @@ def test_row_above_the_measured_peak_is_a_warning():
         {"id": "free", "limit_share": None, "bound": None},
     ]
     (line,) = limits.above_peak_warnings(rows, LIMITS)
-    assert line.startswith("Above the machine's measured peak: too fast (101 %). ")
+    assert line.startswith("Above the machine's measured peak: too fast (101%). ")
     assert limits.above_peak_warnings(rows[1:], LIMITS) == []

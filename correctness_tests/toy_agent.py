@@ -17,7 +17,7 @@ class Config:
     backend: Literal["torch"] = Field("torch", description="backend that computes")
     form: Literal["full", "naive"] = Field("full", description="named set of optimisations")
     width: int = Field(3, ge=0, description="width of the board")
-    share: float = Field(0.5, description="share of the board, by default 50 %")
+    share: float = Field(0.5, description="share of the board, by default 50%")
     layers: tuple[int, ...] = Field((4, 5), description="widths of the layers")
     weights: int = Field(100_000, description="number of weights")
     batch_size: int = Field(32, description="samples per update")

@@ -35,7 +35,7 @@ def parts_of(item: Any) -> dict[str, Any]:
 def row(item: Any, benchmark: Any, limits: Mapping[str, float], threads: int) -> dict[str, Any]:
     """Return the row of a benchmark: its parts, seconds per call, spread, rate, and share of the machine's limit.
 
-    ``low`` and ``high`` are the distribution-free 95 % interval of the median (the extremes below six samples), widened
+    ``low`` and ``high`` are the distribution-free 95% interval of the median (the extremes below six samples), widened
     by ``SCATTER`` to cover the difference between processes. ``spread`` is the interquartile range over the median.
 
     Args:

@@ -1,4 +1,4 @@
-"""Run the gate on benchmarks of PyPI packages: on identical code, and with one function slowed by 8 %.
+"""Run the gate on benchmarks of PyPI packages: on identical code, and with one function slowed by 8%.
 
 Each package is unpacked from its sdist and committed to a temporary repository. The run ``aa`` adds a comment to a file
 of the package. The run ``slowdown`` adds a loop to a function that is fixed below, before any run. The length of the
@@ -62,7 +62,7 @@ class Package:
         beside: further packages to install.
         build: command for ``--gate-build``; empty for a package that is imported from its tree.
         function: qualified name in a Python file, else the text after which the loop is inserted.
-        named: id of the benchmark that becomes 8 % slower.
+        named: id of the benchmark that becomes 8% slower.
         slower: patterns of all ids that call the function.
     """
 
@@ -256,7 +256,7 @@ class Trial:
         self.changed(lambda text: slowed(text, self.package.file, self.package.function, turns))
 
     def calibrated(self) -> tuple[int, list[tuple[int, float]]]:
-        """Return the iterations that slow the named benchmark by 8 %, and (iterations, slowdown) of each trial."""
+        """Return the iterations that slow the named benchmark by 8%, and (iterations, slowdown) of each trial."""
         turns, trials = 100, list[tuple[int, float]]()
         near: list[float] = []  # slowdown per iteration, in trials near the target
         plain = [word for word in self.package.arguments if "/" not in word]

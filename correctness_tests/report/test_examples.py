@@ -38,4 +38,4 @@ def test_the_readme_shows_the_verdicts_but_not_each_pair():
 def test_the_readme_shows_the_head_of_the_table():
     lines = table_lines(QUICK.splitlines())
     assert lines[0].split() == ["form", "backend", "time"]
-    assert lines[-1].split() == ["full", "numpy", "14.3", "us"]
+    assert lines[-1].split() == ["full", "numpy", "14.3", "µs"]

@@ -64,7 +64,7 @@ def test_shares_of_the_limit_stand_by_op(run_of):
     figure = only(limit.chapter(rows))
     assert figure.labels["categories"] == ["forward", "loss"]
     assert figure.series[0].points[0] == {"at": 0, "y": 0.25, "id": "pirl.forward[full-torch-batch32]"}
-    assert figure.rows[0][-2:] == ["25 %", "arithmetic"]
+    assert figure.rows[0][-2:] == ["25%", "arithmetic"]
 
 
 def gains(run_of):
@@ -93,7 +93,7 @@ def test_phases_are_shares_and_seconds_per_item(run_of):
     first = figure.series[0]
     assert first.part == "environment"
     assert (first.points[0]["share"], first.points[0]["y"]) == pytest.approx((0.25, 2e-4 / 32))
-    assert figure.rows[0][2:] == ["25.0 %", "75.0 %", "0.0 %"]
+    assert figure.rows[0][2:] == ["25.0%", "75.0%", "0.0%"]
 
 
 def with_threads(run_of, one, two, width=0.02):

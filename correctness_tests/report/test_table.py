@@ -13,8 +13,8 @@ def test_the_text_table_shows_time_spread_rate_and_share():
     text = text_tables([row("torch", 3e-5), row("onnx", 1e-5)])
     heading, first, second, *_ = text.splitlines()[2:]
     assert heading == "pirl.forward batch 8, io host, hidden 32 (samples/s)"
-    assert first.split() == ["full", "torch", "30", "us", "2", "%", "267k/s", "50", "%"]
-    assert second.split() == ["full", "onnx", "10", "us", "2", "%", "800k/s", "50", "%"]
+    assert first.split() == ["full", "torch", "30", "µs", "2%", "267k/s", "50%"]
+    assert second.split() == ["full", "onnx", "10", "µs", "2%", "800k/s", "50%"]
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_the_text_table_shows_time_spread_rate_and_share():
     [
         (quantity(2.5), "2.5"), (quantity(1234), "1.23k"), (quantity(2.34e9), "2.34G"),
         (duration(2), "2 s"), (duration(0.9994), "999 ms"), (duration(2e-6), "2 us"),
-        (percent(0.0994), "9.9 %"), (percent(1.4), "140 %"),
+        (percent(0.0994), "9.9%"), (percent(1.4), "140%"),
         (factor(0.1), "0.10"), (factor(9.99), "9.99"), (factor(10.0), "10"),
         (ratio_words(Span(2.0, 1.5, 3.0)), "2.00 (1.50-3.00)"),
         (ratio_words(Span(0.9, 0.8, 1.0)), "0.90 (0.80-1.00): no significant difference"),
@@ -34,7 +34,7 @@ def test_figures_have_three_digits_and_a_unit(shown, wanted):
 
 def test_notes_show_latency_and_phases_longest_first():
     one = row(phases={"a": 1.0, "b": 94.5, "c": 4.0, "d": 0.5}, latency_p50_s=1e-3, latency_p99_s=2.0)
-    assert notes(one) == "p50 1 ms, p99 2 s; b 94 %, c 4 %, a 1 %"
+    assert notes(one) == "p50 1 ms, p99 2 s; b 94%, c 4%, a 1%"
     assert notes(row(policy_lag_steps=2.0)) == "policy lag 2 steps"
     assert notes(row()) == ""
     assert notes(row(limit_share=1.03)) == "above the measured peak"

@@ -28,7 +28,7 @@ WORDS = {  # verdicts on a ratio with the interval [l, u], where a or more was p
     "needs ...": "the hardware is not here, and nothing is estimated",
 }
 SLOWDOWN = (
-    "A promised slowdown, a < 1, `holds` where the interval includes a or lies within 10 % of it. It is `refuted` "
+    "A promised slowdown, a < 1, `holds` where the interval includes a or lies within 10% of it. It is `refuted` "
     "where the interval lies further away on one side, and `unclear` otherwise."
 )
 
@@ -60,7 +60,7 @@ def on_slowdown(low: float, high: float, promised: float) -> str:
 
 
 def is_wide(ratios: Sequence[float]) -> bool:
-    """Return whether there are too few ratios, or their interval extends over 10 % from the median on either side."""
+    """Return whether there are too few ratios, or their interval extends over 10% from the median on either side."""
     (low, high), middle = interval(ratios), median(ratios)
     return len(ratios) < FEWEST or max(middle - low, high - middle) > WIDE * middle
 

@@ -1,7 +1,7 @@
 """Test whether a change affects learning: ``python -m perf_tests.claims.returns [TRIAL ...] [--seeds 5]``.
 
 A trial trains base and change from each of several seeds and evaluates both. Learning is unaffected if the change keeps
-at least three quarters of the base's gain over a random policy: the 95 % confidence interval (Student's t, paired by
+at least three quarters of the base's gain over a random policy: the 95% confidence interval (Student's t, paired by
 seed) of ``gain of change - 0.75 gain of base`` must lie at or above 0. A trial with a threshold counts the updates
 until an evaluation reaches it: the interval of ``log(updates of base / updates of change)`` must lie at or above log
 1.02.
@@ -208,7 +208,7 @@ def pairs_of(name: str, folder: Path = KEPT) -> list[dict[str, float]]:
 
 
 def excess(pairs: Sequence[Mapping[str, float]], trial: Trial) -> tuple[float, float]:
-    """Return the 95 % interval of :meth:`Trial.margin`, paired by seed."""
+    """Return the 95% interval of :meth:`Trial.margin`, paired by seed."""
     import numpy as np
     from scipy.stats import ttest_1samp
 

@@ -106,7 +106,7 @@ def page(ledger: Mapping[str, Any]) -> str:
         summary(ledger["claims"]),
         *([OLDER] if older else []),
         f"A ratio is how many times as fast, or as small, the change is: the median over {'' if older else 'pairs of '}"
-        "fresh processes, with its 95 % interval. `alone` compares the naive version with and without the change, and "
+        "fresh processes, with its 95% interval. `alone` compares the naive version with and without the change, and "
         "`from full` the full version. `~` marks an interval that reaches over 10% from the median.",
         "With the interval from l to u, and a the lower end of what was promised:",
         "\n".join(f"- **{word}**: {meaning}." for word, meaning in WORDS.items()),

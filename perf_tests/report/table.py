@@ -20,7 +20,7 @@ PLAIN = (
     '"of limit" is the share of the peak that this machine reached in this run. "in cache" means more bytes per second '
     'than main memory delivers, and "-" means too little work to count.'
 )
-UNBROKEN = re.compile(r"(?<=\d) (?=%|us\b|ms\b|s\b)")  # spaces between a number and its unit
+UNBROKEN = re.compile(r"(?<=\d) (?=µs\b|ms\b|s\b)")  # spaces between a number and its unit
 
 
 def quantity(value: float) -> str:
@@ -32,16 +32,16 @@ def quantity(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format seconds with three significant digits in us, ms or s."""
+    """Format seconds with three significant digits in µs, ms or s."""
     for factor, unit in ((1.0, "s"), (1e-3, "ms")):
         if seconds >= factor:
             return f"{seconds / factor:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} us"
+    return f"{seconds / 1e-6:.3g} µs"
 
 
 def percent(part: float) -> str:
-    """Format a fraction as a percentage with at least two significant digits: 0.013 %, 4.2 %, 140 %."""
-    return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.2g} %"
+    """Format a fraction as a percentage with at least two significant digits: 0.013%, 4.2%, 140%."""
+    return f"{100 * part:.0f}%" if part >= 0.1 else f"{100 * part:.2g}%"
 
 
 def factor(value: float) -> str:
@@ -64,7 +64,7 @@ def phases(row: Row) -> str:
     """Return the shares of a loop's phases, longest first, and the acting policy's lag."""
     spent: Mapping[str, float] = row.get("phases") or {}
     whole = sum(spent.values())
-    shares = [f"{name} {100 * part / whole:.0f} %" for name, part in sorted(spent.items(), key=lambda item: -item[1])
+    shares = [f"{name} {100 * part / whole:.0f}%" for name, part in sorted(spent.items(), key=lambda item: -item[1])
             if part > 0.005 * whole]  # fmt: skip
     lag = [f"policy lag {row['policy_lag_steps']:.0f} steps"] if "policy_lag_steps" in row else []
     return ", ".join(shares + lag)

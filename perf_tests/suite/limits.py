@@ -167,12 +167,12 @@ def share(
 
 
 def share_words(share: float | None, bound: str | None) -> str:
-    """Return a share for a table: ``12 %``, ``in cache`` above the memory bandwidth, or ``-`` without a cost."""
+    """Return a share for a table: ``12%``, ``in cache`` above the memory bandwidth, or ``-`` without a cost."""
     if share is None:
         return "-"
     if bound == "bytes" and share > 1:
         return "in cache"
-    return f"{100 * share:{'.0f' if share >= 0.1 else '.2g'}} %"
+    return f"{100 * share:{'.0f' if share >= 0.1 else '.2g'}}%"
 
 
 def above_peak(row: Mapping[str, Any]) -> bool:

@@ -222,5 +222,5 @@ def gpu_load():
     import torch
 
     busy = gpu_utilisation()
-    share = "GPU utilisation unknown (install nvidia-ml-py)" if busy is None else f"GPU {100 * busy:.0f} % busy"
+    share = "GPU utilisation unknown (install nvidia-ml-py)" if busy is None else f"GPU {100 * busy:.0f}% busy"
     return f", GPU memory {torch.cuda.max_memory_allocated() / 1e6:,.0f} MB, {share}"

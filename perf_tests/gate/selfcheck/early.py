@@ -23,10 +23,10 @@ ROWS = 20_000
 SLOWDOWNS = (0.01, 1), (0.02, 4), (0.05, 4), (0.10, 4), (6.0, 4)  # (slowdown, number of suspects in the run)
 Draws = Callable[[np.random.Generator, tuple[int, ...]], npt.NDArray[np.float64]]
 PROCESSES: dict[str, Draws] = {  # log times of processes of identical code
-    "normal, pairs spread by 1.6 %": lambda rng, shape: rng.normal(0, 0.0113, shape),
+    "normal, pairs spread by 1.6%": lambda rng, shape: rng.normal(0, 0.0113, shape),
     "heavy tails (t, 2 degrees)": lambda rng, shape: 0.007 * rng.standard_t(2, shape),
-    "two modes, 30 % apart": lambda rng, shape: 0.3 * rng.integers(2, size=shape) + rng.normal(0, 0.003, shape),
-    "three modes, 30 % apart": lambda rng, shape: 0.3 * rng.integers(3, size=shape) + rng.normal(0, 0.003, shape),
+    "two modes, 30% apart": lambda rng, shape: 0.3 * rng.integers(2, size=shape) + rng.normal(0, 0.003, shape),
+    "three modes, 30% apart": lambda rng, shape: 0.3 * rng.integers(3, size=shape) + rng.normal(0, 0.003, shape),
     "skewed (log-normal)": lambda rng, shape: 0.02 * np.exp(rng.normal(0, 1, shape)),
 }
 AWKWARD = list(PROCESSES)[2:]  # only simulated at the first slowdown

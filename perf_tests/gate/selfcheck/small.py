@@ -1,6 +1,6 @@
 """Compare the gate with pytest-benchmark's own rule on a small repository, such as users have.
 
-Each round slows the code behind a random half of its 20 tests by 5 % and leaves the other half as it was.
+Each round slows the code behind a random half of its 20 tests by 5% and leaves the other half as it was.
 """
 
 from __future__ import annotations

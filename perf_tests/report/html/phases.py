@@ -28,7 +28,7 @@ def figure(rows: Sequence[Row], phases: Sequence[str]) -> Figure:
             series.append(Series(phase, row["backend"], "", [point], part=phase))
     cells = [
         [label(row), duration(row["seconds_per_call"] / items(row))]
-        + [f"{100 * row['phases'].get(phase, 0.0) / sum(row['phases'].values()):.1f} %" for phase in here]
+        + [f"{100 * row['phases'].get(phase, 0.0) / sum(row['phases'].values()):.1f}%" for phase in here]
         for row in rows
     ]
     labels = {"categories": [label(row) for row in rows], "parts": list(phases)}

@@ -11,8 +11,8 @@ const PARTS = {
 };
 
 function duration(seconds) {
-  for (const [factor, unit] of [[1, "s"], [1e-3, "ms"], [1e-6, "us"]])
-    if (seconds >= factor * 0.9995 || unit === "us") return `${significant(seconds / factor)} ${unit}`;
+  for (const [factor, unit] of [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]])
+    if (seconds >= factor * 0.9995 || unit === "µs") return `${significant(seconds / factor)} ${unit}`;
 }
 function quantity(value) {
   for (const [factor, prefix] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]])
@@ -20,7 +20,7 @@ function quantity(value) {
   return significant(value);
 }
 const significant = (value) => String(Number(value.toPrecision(3)));
-const percent = (value) => `${significant(100 * value)} %`;
+const percent = (value) => `${significant(100 * value)}%`;
 const times = (value) => `${significant(value)}x`;
 const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;");
 
@@ -134,7 +134,7 @@ const KINDS = {
   },
 
   history(one, view) {
-    const change = (value) => `${value < 0.99995 ? "" : "+"}${significant(100 * (value - 1))} %`;
+    const change = (value) => `${value < 0.99995 ? "" : "+"}${significant(100 * (value - 1))}%`;
     const names = one.labels.commits, skip = Math.ceil(names.length / (view.narrow ? 4 : 14));
     const at = names.map((_, k) => k).filter((k) => k % skip === 0);
     const data = one.series.map((series) => {
@@ -235,7 +235,7 @@ function sums(data) {
   return Math.max(...found.values(), 0);
 }
 function shareTicks(share, most) {
-  if (share) return { range: [0, 1], tickvals: [0, 0.25, 0.5, 0.75, 1], ticktext: ["0", "25 %", "50 %", "75 %", "100 %"] };
+  if (share) return { range: [0, 1], tickvals: [0, 0.25, 0.5, 0.75, 1], ticktext: ["0", "25%", "50%", "75%", "100%"] };
   const step = [1, 2, 5, 10].map((n) => n * 10 ** Math.floor(Math.log10(most / 5))).find((one) => most / one <= 5);
   const ticks = Array.from({ length: Math.floor(most / step) + 1 }, (_, k) => k * step);
   return { range: [0, most * 1.02], tickvals: ticks, ticktext: ticks.map((tick) => (tick ? duration(tick) : "0")) };
