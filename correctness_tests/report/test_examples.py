@@ -19,10 +19,10 @@ QUICK = """threads: 2
   form              backend                  time
 -------------------------------------------------
 pirl.forward batch_size 1, io host (samples/s)
-  full              numpy                 14.3 us
+  full              numpy                 14.3 µs
 
 pirl.forward batch_size 128, io host (samples/s)
-  full              numpy                 48.9 us
+  full              numpy                 48.9 µs
 """
 
 

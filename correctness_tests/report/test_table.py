@@ -21,7 +21,7 @@ def test_the_text_table_shows_time_spread_rate_and_share():
     ("shown", "wanted"),
     [
         (quantity(2.5), "2.5"), (quantity(1234), "1.23k"), (quantity(2.34e9), "2.34G"),
-        (duration(2), "2 s"), (duration(0.9994), "999 ms"), (duration(2e-6), "2 us"),
+        (duration(2), "2 s"), (duration(0.9994), "999 ms"), (duration(2e-6), "2 µs"),
         (percent(0.0994), "9.9%"), (percent(1.4), "140%"),
         (factor(0.1), "0.10"), (factor(9.99), "9.99"), (factor(10.0), "10"),
         (ratio_words(Span(2.0, 1.5, 3.0)), "2.00 (1.50-3.00)"),
