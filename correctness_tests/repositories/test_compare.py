@@ -246,32 +246,25 @@ def test_an_id_must_match_one_benchmark(text, words):
         resolve_id(text, names, "A")
 
 
-NEEDS = "import needed\n\n" + TESTS
+NEEDS = "import warnings\n\nimport needed\n\nwarnings.warn('old', DeprecationWarning)\n\n" + TESTS
 
 
-def test_a_test_whose_file_cannot_be_collected_is_compared_with_the_users_path(tmp_path):
-    made = Repository(tmp_path / "needs", {**flat(quick=1, twice=200), **INI, "benchmarks/test_needs.py": NEEDS})
+def test_a_file_is_collected_with_the_users_path_and_options(tmp_path):
+    ini = {name: f"{text}filterwarnings = error\n" for name, text in INI.items()}
+    made = Repository(tmp_path / "needs", {**flat(quick=1, twice=200), **ini, "benchmarks/test_needs.py": NEEDS})
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/needed.py").write_text("")
+    variables = {"PYTHONPATH": tmp_path / "elsewhere", "PYTEST_ADDOPTS": "-o filterwarnings=ignore"}
     command = "rlgauge", "compare", "test_pace[quick]", "test_pace[twice]", "--minutes=0"
-    code, text = made.run(*command)
-    assert code == 2, text
-    lines = text.splitlines()
-    assert len(lines) == 1
-    assert "benchmarks/test_needs.py cannot be collected: ModuleNotFoundError: No module named 'needed'" in lines[0]
-    code, text = made.run(*command, PYTHONPATH=tmp_path / "elsewhere")
+    missing, warned = "ModuleNotFoundError: No module named 'needed'", "DeprecationWarning: old"
+    for given, reason in (("PYTEST_ADDOPTS", missing), ("PYTHONPATH", warned)):
+        code, text = made.run(*command, **{given: variables[given]})
+        assert code == 2, text
+        assert text.endswith(f"; benchmarks/test_needs.py cannot be collected: {reason}\n")
+        assert text.count("\n") == 1
+    code, text = made.run(*command, **variables)
     assert code == 0, text
     assert made.leftovers() == []
-
-
-def test_workers_get_the_arguments_in_pytests_variable(tmp_path):
-    tests = "import warnings\n\nwarnings.warn('old', DeprecationWarning)\n\n" + TESTS
-    ini = {name: f"{text}filterwarnings = error\n" for name, text in INI.items()}
-    made = Repository(tmp_path / "warns", {**flat(quick=1, twice=200), **ini, FILE: tests})
-    command = "rlgauge", "compare", "test_pace[quick]", "test_pace[twice]", "--minutes=0"
-    assert made.run(*command)[0] == 2
-    code, text = made.run(*command, PYTEST_ADDOPTS="-o filterwarnings=ignore")
-    assert code == 0, text
 
 
 def interrupted(repository, said, number, *arguments):
