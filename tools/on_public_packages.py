@@ -364,12 +364,12 @@ def table(results: Path) -> str:
     asked = {row["package"] for row in starts.values() if row["run"] == "slowdown"}
     lines += [
         "",
-        f"Found, and nothing else named: {sum(found.values())} of {len(asked)} packages, by the first valid run.",
+        f"In {sum(found.values())} of {len(asked)} packages, the first valid run found the slowdown and named nothing else.",
     ]
-    for run, what in (("aa", "of identical code"), ("slowdown", "that the slowed function does not affect")):
+    for run, where in (("aa", "identical code"), ("slowdown", "benchmarks that the slowdown does not affect")):
         if judged[run]:
             most = rate_interval(alarms[run], judged[run])[1]
-            lines.append(f"Called slower {what}: {alarms[run]} of {judged[run]} benchmarks, at most {most:.1%}.")
+            lines.append(f"False alarms on {where}: {alarms[run]} of {judged[run]}, a rate of at most {most:.1%}.")
     return "\n".join(lines)
 
 

@@ -41,8 +41,8 @@ def test_the_summary_counts_verdicts_with_and_without_a_published_figure():
     rows = [row(verdict=word) for word in ("holds", "partly", "refuted", "partly", "not met", "needs a GPU", "error")]
     rows += [row(verdict=word) | {"least": None} for word in ("measured", "measured", "unclear", "needs Neuron")]
     assert table.summary(rows) == (
-        "Of 6 comparisons with a published figure 2 hold partly, 1 hold, 1 are refuted, 1 are not met, 1 error. "
-        "Of 3 without one 2 are measured, 1 are unclear. 2 more need hardware that is not here."
+        "Of 6 comparisons with a published figure, 1 holds, 2 hold partly, 1 is not met, 1 is refuted and 1 failed. "
+        "Of 3 without one, 2 are measured and 1 is unclear. Other hardware is needed for 2 more."
     )
 
 

@@ -13,9 +13,10 @@ from .ledger import SLOWDOWN, VERSION, WORDS
 
 Row = Mapping[str, Any]
 OLDER = "An older ledger: some of its comparisons were measured with an older method, and `not met` was unknown."
-PLURAL = {
-    "holds": "hold", "partly": "hold partly", "refuted": "are refuted", "unclear": "are unclear",
-    "measured": "are measured", "not met": "are not met",
+VERBS = {  # of one comparison, and of several
+    "holds": ("holds", "hold"), "partly": ("holds partly", "hold partly"), "not met": ("is not met", "are not met"),
+    "refuted": ("is refuted", "are refuted"), "measured": ("is measured", "are measured"),
+    "unclear": ("is unclear", "are unclear"), "error": ("failed", "failed"),
 }  # fmt: skip
 HEAD = "| claim | promised | on | ratio | verdict |\n| --- | --- | --- | ---: | --- |"
 
@@ -83,17 +84,18 @@ def summary(rows: Sequence[Row]) -> str:
                 absent += 1
             else:
                 (others if row["least"] is None else promised)[context["verdict"]] += 1
-    sentences = [f"Of {promised.total()} comparisons with a published figure {counted(promised)}."]
+    sentences = [f"Of {promised.total()} comparisons with a published figure, {counted(promised)}."]
     if others:
-        sentences.append(f"Of {others.total()} without one {counted(others)}.")
+        sentences.append(f"Of {others.total()} without one, {counted(others)}.")
     if absent:
-        sentences.append(f"{absent} more need hardware that is not here.")
+        sentences.append(f"Other hardware is needed for {absent} more.")
     return " ".join(sentences)
 
 
 def counted(words: Counter[str]) -> str:
-    """Return the count of each verdict in words, most frequent first."""
-    return ", ".join(f"{count} {PLURAL.get(word, word)}" for word, count in words.most_common())
+    """Return the count of each verdict in words."""
+    parts = [f"{words[word]} {VERBS[word][words[word] > 1]}" for word in VERBS if words[word]]
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
 def page(ledger: Mapping[str, Any]) -> str:
