@@ -5,9 +5,10 @@ SHELL := /bin/bash -o pipefail
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
-LOCK := requirements/py311.txt
+PYTHON_VERSION := $(or $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null),3.11)
+LOCK := requirements/py$(subst .,,$(PYTHON_VERSION)).txt
 # named by contents, because a git checkout or a cache changes times
-STAMP := $(VENV)/.ready-$(shell cat $(LOCK) pyproject.toml workloads/pyproject.toml VERSION | sha256sum | head -c 12)
+STAMP := $(VENV)/.ready-$(shell cat $(wildcard $(LOCK)) pyproject.toml workloads/pyproject.toml VERSION | sha256sum | head -c 12)
 RAY := .venv-ray
 RAY_LOCK := requirements/ray.txt
 RAY_STAMP := $(RAY)/.ready
@@ -43,7 +44,7 @@ setup: $(STAMP)  ## make .venv from the lock file (once; 2.3 GB, about 2 minutes
 $(STAMP):
 	@command -v g++ >/dev/null || { echo 'g++ is missing (torch.compile needs it): apt-get install g++'; exit 1; }
 	@command -v $(PYTHON) >/dev/null || { echo '$(PYTHON) is missing; name another with PYTHON=...'; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo 'the lock file is for Python 3.11'; exit 1; }
+	@test -f $(LOCK) || { echo '$(PYTHON): there is no lock file for Python $(PYTHON_VERSION); see requirements'; exit 1; }
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	PIP_RETRIES=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(LOCK)
@@ -103,7 +104,7 @@ test-slow: setup browser  ## run the slow tests: learning, every id, whole runs
 $(RAY_STAMP): $(STAMP) $(RAY_LOCK)
 	rm -rf $(RAY)
 	$(PYTHON) -m venv $(RAY)
-	echo $(abspath $(VENV))/lib/python3.11/site-packages > $(RAY)/lib/python3.11/site-packages/beside.pth
+	echo $(abspath $(VENV))/lib/python$(PYTHON_VERSION)/site-packages > $(RAY)/lib/python$(PYTHON_VERSION)/site-packages/beside.pth
 	PIP_RETRIES=0 $(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(RAY_LOCK)
 	touch $@
 
@@ -113,7 +114,7 @@ test-ray: $(RAY_STAMP)  ## run the tests of Ray actors; installs Ray into .venv-
 $(NES_STAMP): $(STAMP) $(NES_LOCK)
 	rm -rf $(NES)
 	$(PYTHON) -m venv $(NES)
-	echo $(abspath $(VENV))/lib/python3.11/site-packages > $(NES)/lib/python3.11/site-packages/beside.pth
+	echo $(abspath $(VENV))/lib/python$(PYTHON_VERSION)/site-packages > $(NES)/lib/python$(PYTHON_VERSION)/site-packages/beside.pth
 	PIP_RETRIES=0 $(NES)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(NES_LOCK)
 	touch $@
 
