@@ -59,6 +59,13 @@ def test_the_axis_with_most_values_is_x_and_each_combination_of_the_others_a_plo
     assert all(point["items"] == pytest.approx(32) for point in first.points)
 
 
+def test_equal_axes_are_sorted_by_rate(run_of):
+    rows = run_of([ours(seconds=2e-3), ours(backend="jax"), ours(backend="numpy", seconds=3e-3)]).rows
+    figure = only(scaling.chapter(rows))
+    assert [cells[2] for cells in figure.rows] == ["jax", "torch", "numpy"]
+    assert figure.labels["categories"] == ["full jax", "full torch", "full numpy"]
+
+
 def test_shares_of_the_limit_stand_by_op(run_of):
     rows = run_of([ours(limit_share=0.25), ours("act", limit_share=None, bound=None), ours("loss")]).rows
     figure = only(limit.chapter(rows))
