@@ -48,8 +48,8 @@ function view(name) {
   const own = chosen.of[name];
   return {
     narrow: NARROW.matches, off: chosen.off, offForms: own.offForms || new Set(), choice: own.choice, css,
-    ink: css("--ink"), soft: css("--soft"), grid: css("--grid"),
-    color: (backend, number) => css(`--${(number ?? PAGE.backends[backend] ?? 4) % 10}`),
+    ink: css("--ink"), soft: css("--soft"), grid: css("--grid"), card: css("--card"),
+    color: (backend) => css(`--${PAGE.backends[backend]}`),
     part: (verdict) => css(PARTS[verdict] || "--quiet"),
   };
 }
@@ -134,8 +134,8 @@ function forms(name, box) {
   const parts = [...new Set(figure.series.map((one) => one.part).filter(Boolean))], look = view(name);
   for (const one of parts) {
     const dot = element("span", { className: "swatch" });
-    const number = figure.labels.parts ? figure.labels.parts.indexOf(one) : -1;
-    dot.style.background = number < 0 ? look.part(one) : look.color("", number);
+    dot.style.background = figure.labels.parts ? look.ink : look.part(one);
+    if (figure.labels.parts) dot.style.opacity = shade(figure.labels.parts, one);
     box.append(element("span", { className: "key of" }, dot, one));
   }
 }
@@ -160,7 +160,7 @@ function toolbar() {
       chosen.off.delete(name) || chosen.off.add(name);
       made.setAttribute("aria-pressed", !chosen.off.has(name));
       for (const chapter of CHAPTERS) draw(chapter);
-    }, `var(--${PAGE.backends[name] % 10})`);
+    }, `var(--${PAGE.backends[name]})`);
     return made;
   });
   document.getElementById("backends").replaceChildren(...backends);
