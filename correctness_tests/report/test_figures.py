@@ -187,7 +187,16 @@ def test_a_run_of_another_suite_is_shown(tmp_path):
     text = page([run])
     assert "&lt;quick&gt;" in text
     assert "<quick>" not in text
-    assert len(re.findall("<section", text)) == 9
+    assert len(re.findall("<section", text)) == 10
+
+
+def test_the_recommendation_comes_first_and_empty_cards_say_what_is_missing(run_of):
+    text = page([run_of([ours()])])
+    assert re.findall('<section id="([a-z]+)"', text)[:2] == ["recommended", "scaling"]
+    assert re.findall('<section id="([a-z]+)" class="absent"', text) == [
+        "options", "phases", "threads", "claims", "gate", "history",
+    ]  # fmt: skip
+    assert "No other numbers of threads<span></span> here; <code>make bench-threads</code> times them." in text
 
 
 def test_a_name_cannot_end_the_script_that_holds_the_data():
