@@ -21,6 +21,7 @@ from .made_up import artifact, claims, context, foreign, foreign_result, ours, r
 pytestmark = pytest.mark.slow
 limited = limit("a browser")
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+DESKTOP = {"viewport": {"width": 1400, "height": 900}}
 LOOPS = {"phases": {"environment": 2e-4, "learning": 6e-4}}
 
 
@@ -113,6 +114,75 @@ def test_a_backend_that_is_switched_off_is_drawn_nowhere(page_file):
         assert "jax" not in traces(page, "limit")
         button.click()
         assert traces(page, "scaling") == before
+
+
+def colors(page, chapter):
+    """Return the colours of a plot's points and bars as rgb(...), except those that mean no backend."""
+    return set(page.eval_on_selector(f"[data-plot={chapter}]", """plot => {
+        const rgb = (color) => Object.assign(document.createElement("i"), { style: `color: ${color}` }).style.color;
+        const neutral = ["--ink", "--quiet"].map((name) =>
+            rgb(getComputedStyle(document.documentElement).getPropertyValue(name)));
+        const found = plot.hidden ? [] : plot.data.flatMap((trace) => [trace.marker.color].flat().map(rgb));
+        return found.filter((color) => !neutral.includes(color));
+    }"""))  # fmt: skip
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_the_recommendation_is_on_the_first_screen(page_file, device, scheme):
+    width, height = device["viewport"].values()
+    with reading(page_file, color_scheme=scheme, **device) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        card, plot = page.locator("section").first, page.locator(".plot").first.bounding_box()
+        box = card.bounding_box()
+        assert card.get_attribute("id") == "recommended"
+        assert "Use full torch" in card.inner_text()
+        assert box["y"] + box["height"] <= height
+        assert box["y"] + box["height"] <= plot["y"]
+        page.evaluate("scrollTo(0, 2000)")
+        assert 0 <= page.locator("#backends").bounding_box()["y"] < 120
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_backend_has_one_colour_in_all_plots(page_file, device, scheme):
+    background = "all => all.map(one => getComputedStyle(one).backgroundColor)"
+    with reading(page_file, color_scheme=scheme, **device) as page:
+        buttons, legend = page.locator("#backends button"), page.eval_on_selector_all("#backends .swatch", background)
+        assert len(set(legend)) == len(legend) == 3
+        for chapter in ("claims", "gate", "history"):
+            assert not colors(page, chapter) & set(legend), chapter
+        for k, color in enumerate(legend):
+            others = [n for n in range(len(legend)) if n != k]
+            for n in others:
+                buttons.nth(n).click()
+            for chapter in ("scaling", "limit", "options", "phases", "threads"):
+                assert colors(page, chapter) <= {color}, chapter
+            assert colors(page, "scaling") == {color}
+            for n in others:
+                buttons.nth(n).click()
+
+
+def test_workloads_filter_all_plots_and_tables(page_file):
+    with reading(page_file, **DESKTOP) as page:
+        assert page.eval_on_selector("[data-plot=scaling]", "plot => plot.layout.xaxis.ticktext") == ["1", "32", "1024"]
+        page.locator("#workloads button", has_text="snake").click()
+        assert traces(page, "scaling") == ["torch"]
+        assert page.inner_text("#recommended").count("snake.act") == 1
+        assert "pirl" not in page.inner_text("#recommended")
+        assert page.locator("#every summary:visible").all_inner_texts() == ["snake: 1 benchmarks"]
+        for chapter in ("options", "phases", "claims", "history"):
+            card = page.locator(f"#{chapter}")
+            assert " for snake here; make " in card.inner_text(), chapter
+            assert card.bounding_box()["height"] < 60, chapter
+
+
+def test_tables_fit_a_desktop(page_file):
+    with reading(page_file, **DESKTOP) as page:
+        page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
+        page.locator("[data-table=history] tbody tr").first.wait_for()
+        wide = page.eval_on_selector_all(".wide", "all => all.filter(one => one.scrollWidth > one.clientWidth).length")
+        assert wide == 0
 
 
 def test_only_tables_scroll_sideways_on_a_phone(page_file):

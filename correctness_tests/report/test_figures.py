@@ -59,6 +59,13 @@ def test_the_axis_with_most_values_is_x_and_each_combination_of_the_others_a_plo
     assert all(point["items"] == pytest.approx(32) for point in first.points)
 
 
+def test_equal_axes_are_sorted_by_rate(run_of):
+    rows = run_of([ours(seconds=2e-3), ours(backend="jax"), ours(backend="numpy", seconds=3e-3)]).rows
+    figure = only(scaling.chapter(rows))
+    assert [cells[2] for cells in figure.rows] == ["jax", "torch", "numpy"]
+    assert figure.labels["categories"] == ["full jax", "full torch", "full numpy"]
+
+
 def test_shares_of_the_limit_stand_by_op(run_of):
     rows = run_of([ours(limit_share=0.25), ours("act", limit_share=None, bound=None), ours("loss")]).rows
     figure = only(limit.chapter(rows))
@@ -180,7 +187,16 @@ def test_a_run_of_another_suite_is_shown(tmp_path):
     text = page([run])
     assert "&lt;quick&gt;" in text
     assert "<quick>" not in text
-    assert len(re.findall("<section", text)) == 9
+    assert len(re.findall("<section", text)) == 10
+
+
+def test_the_recommendation_comes_first_and_empty_cards_say_what_is_missing(run_of):
+    text = page([run_of([ours()])])
+    assert re.findall('<section id="([a-z]+)"', text)[:2] == ["recommended", "scaling"]
+    assert re.findall('<section id="([a-z]+)" class="absent"', text) == [
+        "options", "phases", "threads", "claims", "gate", "history",
+    ]  # fmt: skip
+    assert "No other numbers of threads<span></span> here; <code>make bench-threads</code> times them." in text
 
 
 def test_a_name_cannot_end_the_script_that_holds_the_data():

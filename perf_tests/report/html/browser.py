@@ -35,7 +35,7 @@ def picture(html: str) -> bytes:
     with opened(viewport={"width": WIDTH, "height": WIDTH}, device_scale_factor=1.5, color_scheme="light") as page:
         page.set_content(html)
         page.wait_for_selector(DRAWN, state="attached")
-        height = page.eval_on_selector("#overview", "chapter => chapter.getBoundingClientRect().bottom + 16")
+        height = page.eval_on_selector("#scaling", "chapter => chapter.getBoundingClientRect().bottom + 16")
         clip = {"x": 0, "y": 0, "width": WIDTH, "height": height}
         image: bytes = page.screenshot(clip=clip, full_page=True)
         return image

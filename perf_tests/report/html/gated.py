@@ -69,8 +69,12 @@ def chapter(artifact: Artifact | None) -> Chapter:
         f"{escape(counted(outcome))}; {artifact.seconds / 60:.1f} min.</p>",
         *(f"<p><b>{escape(words)}</b></p>" for words in outcome.wrong),
     ]
-    rows = [cells(name, one, outcome.excused.get(name, "")) for name, one in found.items() if name in outcome.failed]
-    said += [table(COLUMNS, rows)] if rows else []
+    failed: dict[str, list[list[str]]] = {}
+    for name, one in found.items():
+        if name in outcome.failed:
+            row = cells(name, one, outcome.excused.get(name, ""))
+            failed.setdefault(name.partition(".")[0], []).append(row)
+    said += [f'<div data-workload="{escape(name)}">{table(COLUMNS, rows)}</div>' for name, rows in failed.items()]
     said += [f"<p>{escape(canaries(outcome.findings))}</p>"] if canaries(outcome.findings) else []
     workloads = dict.fromkeys(name.partition(".")[0] for name in found)
     return Chapter("gate", "The gate", LEAD, [figure(name, outcome) for name in workloads], html="".join(said))

@@ -35,7 +35,7 @@ def figure(workload: str, rows: Sequence[Row]) -> Figure:
             share_words(row["limit_share"], row["bound"]),
             {"flops": "arithmetic", "bytes": "memory"}.get(row["bound"], ""),
         ]
-        for row in rows
+        for row in sorted(rows, key=lambda row: (ops.index(row["op"]), -row["limit_share"]))
     ]
     drawn = [Series(backend, backend, "", points) for backend, points in series.items()]
     return Figure(workload, "all ops", "strip", drawn, COLUMNS, cells, {"categories": ops})

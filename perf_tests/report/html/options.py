@@ -12,8 +12,8 @@ from .figures import Chapter, Figure, Series, by, span_words
 ONLY = "only_"
 LEAD = (
     "Each bar shows how many times as fast an op is with one optimisation, compared with naive. The bars are in the "
-    "order of the code, end to end on a logarithmic axis. Since optimisations depend on each other, a separate bar "
-    "shows the rest of the gain of all together. Grey bars have no significant gain."
+    "order of the code, end to end on a logarithmic axis. Since optimisations depend on each other, a pale bar shows "
+    "the rest of the gain of all together. Grey bars have no significant gain."
 )
 COLUMNS = ("optimisation", "times as fast as naive", "judged")
 JUDGED = {True: "faster", False: "slower", None: "no significant difference"}
@@ -56,7 +56,7 @@ def waterfall(rows: Sequence[Row]) -> Figure | None:
     other = [form.removeprefix(ONLY) for form in found if form.startswith(ONLY) and form not in alike]
     words = [f"Left out, as it computes in another precision: {', '.join(other)}."] if other else []
     title = f"{naive['op']} on {naive['backend']}" + (f", {axes(naive)}" if naive["axes"] else "")
-    drawn = [Series("gain", "", "", points)]
+    drawn = [Series("gain", naive["backend"], "", points)]
     return Figure(naive["workload"], title, "waterfall", drawn, COLUMNS, cells, {"categories": steps}, words)
 
 

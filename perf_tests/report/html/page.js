@@ -15,10 +15,12 @@ const element = (tag, properties, ...children) => {
   return made;
 };
 
-// A chapter first shows the plot with the most points.
+// A chapter first shows the plot with the most backends, and of several such plots that with the most points.
 function fullest(name) {
-  const sizes = shownFigures(name).map((one) => one.series.reduce((sum, series) => sum + series.points.length, 0));
-  return Math.max(0, sizes.indexOf(Math.max(...sizes)));
+  const sizes = shownFigures(name).map(({ series }, k) => ({
+    k, backends: new Set(series.map((one) => one.backend)).size,
+    points: series.reduce((sum, one) => sum + one.points.length, 0) }));
+  return sizes.sort((a, b) => b.backends - a.backends || b.points - a.points)[0]?.k ?? 0;
 }
 
 function button(words, pressed, press, swatch) {
@@ -38,6 +40,10 @@ function button(words, pressed, press, swatch) {
 function shownFigures(name) {
   return PAGE.chapters[name].figures.filter((one) => !one.workload || one.workload === chosen.workload);
 }
+function figureOf(name) {
+  const figures = shownFigures(name);
+  return figures[Math.min(chosen.of[name].figure, figures.length - 1)];
+}
 // Forms with a single optimisation crowd a plot: they start hidden if there are other forms.
 function offForms(figure) {
   const forms = new Set(figure.series.map((one) => one.form).filter(Boolean));
@@ -48,22 +54,25 @@ function view(name) {
   const own = chosen.of[name];
   return {
     narrow: NARROW.matches, off: chosen.off, offForms: own.offForms || new Set(), choice: own.choice, css,
-    ink: css("--ink"), soft: css("--soft"), grid: css("--grid"),
-    color: (backend, number) => css(`--${(number ?? PAGE.backends[backend] ?? 4) % 10}`),
+    ink: css("--ink"), soft: css("--soft"), grid: css("--grid"), card: css("--card"),
+    color: (backend) => css(`--${PAGE.backends[backend]}`),
     part: (verdict) => css(PARTS[verdict] || "--quiet"),
   };
 }
 
 function draw(name) {
-  const plot = part("plot", name), figures = shownFigures(name), own = chosen.of[name];
+  const plot = part("plot", name), figure = figureOf(name), card = document.getElementById(name);
   if (!plot) return;
-  const figure = figures[Math.min(own.figure, figures.length - 1)];
-  plot.hidden = !figure;
-  part("table", name).hidden = !figure;
-  part("words", name).replaceChildren(
-    ...(figure ? figure.words : [`Nothing of ${chosen.workload} here.`]).map((words) => element("li", {}, words)));
+  card.classList.toggle("absent", !figure);
+  card.querySelector(".missing span").textContent = ` for ${chosen.workload}`;
   if (!figure) return;
-  const look = view(name), { data, layout } = KINDS[figure.kind](figure, look);
+  const look = view(name), table = part("table", name);
+  table.replaceChildren(table.firstElementChild, ...(table.open ? [tabulated(figure)] : []));
+  plot.hidden = !visible(figure, look).length;
+  const words = plot.hidden ? ["Everything in this plot is switched off."] : figure.words;
+  part("words", name).replaceChildren(...words.map((one) => element("li", {}, one)));
+  if (plot.hidden) return;
+  const { data, layout } = KINDS[figure.kind](figure, look);
   const axis = { gridcolor: look.grid, linecolor: look.grid, zerolinecolor: look.grid, fixedrange: look.narrow };
   Plotly.react(plot, data, {
     ...layout, showlegend: false, dragmode: look.narrow ? false : "zoom", paper_bgcolor: "rgba(0,0,0,0)",
@@ -73,13 +82,11 @@ function draw(name) {
     hovermode: "closest", xaxis: { ...axis, ...layout.xaxis }, yaxis: { ...axis, ...layout.yaxis },
   }, { displayModeBar: false, responsive: true });
   plot.setAttribute("aria-label", `${figure.title}; its data are in the table below`);
-  const table = part("table", name);
-  table.replaceChildren(table.firstElementChild, ...(table.open ? [tabulated(figure)] : []));
 }
 
 function tabulated(figure) {
   const row = (tag, cells) => element("tr", {}, ...cells.map((cell) =>
-    element(tag, { textContent: cell, className: cell.length > 60 ? "long" : "" })));
+    element(tag, { textContent: cell, className: cell.length > 24 ? "long" : "" })));
   const table = element("table", {}, element("thead", {}, row("th", figure.columns)),
     element("tbody", {}, ...figure.rows.map((cells) => row("td", cells))));
   const box = element("div", { className: "wide", tabIndex: 0 }, table);
@@ -117,7 +124,7 @@ function controls(name) {
 // Legend of the chosen plot: buttons for its forms, or a key of its parts.
 function forms(name, box) {
   box.querySelectorAll(".form, .key.of").forEach((one) => one.remove());
-  const own = chosen.of[name], figures = shownFigures(name), figure = figures[Math.min(own.figure, figures.length - 1)];
+  const own = chosen.of[name], figure = figureOf(name);
   own.offForms ??= offForms(figure);
   const found = [...new Set(figure.series.map((one) => one.form).filter(Boolean))];
   const others = found.filter((form) => !(form in DASHES));
@@ -134,13 +141,15 @@ function forms(name, box) {
   const parts = [...new Set(figure.series.map((one) => one.part).filter(Boolean))], look = view(name);
   for (const one of parts) {
     const dot = element("span", { className: "swatch" });
-    const number = figure.labels.parts ? figure.labels.parts.indexOf(one) : -1;
-    dot.style.background = number < 0 ? look.part(one) : look.color("", number);
+    dot.style.background = figure.labels.parts ? look.ink : look.part(one);
+    if (figure.labels.parts) dot.style.opacity = shade(figure.labels.parts, one);
     box.append(element("span", { className: "key of" }, dot, one));
   }
 }
 
 function all() {
+  for (const one of document.querySelectorAll("[data-workload]")) one.hidden = one.dataset.workload !== chosen.workload;
+  document.getElementById("recommended").hidden = !PAGE.workloads[chosen.workload];
   for (const name of CHAPTERS) {
     controls(name);
     draw(name);
@@ -160,7 +169,7 @@ function toolbar() {
       chosen.off.delete(name) || chosen.off.add(name);
       made.setAttribute("aria-pressed", !chosen.off.has(name));
       for (const chapter of CHAPTERS) draw(chapter);
-    }, `var(--${PAGE.backends[name] % 10})`);
+    }, `var(--${PAGE.backends[name]})`);
     return made;
   });
   document.getElementById("backends").replaceChildren(...backends);

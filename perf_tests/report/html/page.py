@@ -14,7 +14,7 @@ from perf_tests.report.results import COLUMNS, HOW, cells
 from rlgauge.artifact import Artifact
 from rlgauge.report import WORDS
 
-from . import gated, limit, options, over_commits, phases, promised, scaling, threads
+from . import gated, limit, options, over_commits, phases, promised, recommended, scaling, threads
 from .claims import Claims
 from .facts import cautions, facts, machine, tiles
 from .figures import Chapter, by
@@ -26,14 +26,15 @@ BACKENDS = (
     "torch", "jax", "numpy", "torch-compile", "onnx", "torch-trace", "neuron", "torch-cuda", "torch-compile-cuda",
     "jax-cuda",
 )  # fmt: skip
-ABSENT: Mapping[str, str] = {
-    "limit": "The results have no limits of the machine.",
-    "options": "No op was timed with one optimisation at a time.",
-    "phases": "No loop reports its phases.",
-    "threads": "All runs have the same number of threads: run make bench-threads.",
-    "claims": "No claims were given: run python -m perf_tests.claims.",
-    "history": "No history was given: run make history SINCE=REV.",
-    "gate": "No run of the gate was given: run make gate BASE=main.",
+MISSING: Mapping[str, tuple[str, str]] = {  # what a chapter shows, and how to get it
+    "scaling": ("benchmarks", "<code>make bench</code> times them"),
+    "limit": ("shares of the machine's limit", "<code>make bench</code> measures them"),
+    "options": ("single optimisations", "<code>make bench</code> times those that a workload has"),
+    "phases": ("phases of loops", "<code>make bench</code> times those that a workload has"),
+    "threads": ("other numbers of threads", "<code>make bench-threads</code> times them"),
+    "claims": ("claims", "<code>make claims</code> measures them"),
+    "gate": ("gate verdicts", "<code>make gate BASE=main</code> measures them"),
+    "history": ("commits", "<code>make history SINCE=REV</code> measures them"),
 }
 
 
@@ -51,12 +52,17 @@ def chapters(
 
 
 def section(chapter: Chapter) -> str:
-    """Return a chapter as HTML, with an empty plot that the page's script fills."""
-    head = f'<section id="{chapter.name}"><h2>{escape(chapter.title)}</h2>'
+    """Return a chapter as HTML, with an empty plot that the page's script fills.
+
+    Of a section with the class ``absent``, only one line is shown: what is missing, and which command measures it.
+    """
+    what, how = MISSING[chapter.name]
+    head = f'<h2>{escape(chapter.title)}</h2><p class="missing">No {what}<span></span> here; {how}.</p>'
     if not chapter.figures:
-        return f'{head}<p class="absent">{escape(ABSENT.get(chapter.name, ""))}</p>{chapter.html}</section>'
+        absent = "" if chapter.html else ' class="absent"'
+        return f'<section id="{chapter.name}"{absent}>{head}{chapter.html}</section>'
     return (
-        f"{head}<p>{escape(chapter.lead)}</p>"
+        f'<section id="{chapter.name}">{head}<p>{escape(chapter.lead)}</p>'
         f'<div class="controls" data-controls="{chapter.name}"></div>'
         f'<div class="plot" data-plot="{chapter.name}" role="img" aria-label="{escape(chapter.title)}"></div>'
         f'<ul class="words" data-words="{chapter.name}"></ul>'
@@ -66,12 +72,13 @@ def section(chapter: Chapter) -> str:
 
 
 def every(rows: Sequence[Row]) -> str:
-    """Return folded tables of all benchmarks, one per workload."""
+    """Return folded tables of all benchmarks, one per workload, op by op."""
     folded = []
     for (workload,), found in by(rows, "workload").items():
-        lines = [[f"{workload}.{row['op']}", *cells(row)] for row in found]
+        name = escape(workload)
+        lines = [[f"{workload}.{op}", *cells(row)] for (op,), group in by(found, "op").items() for row in group]
         folded.append(
-            f"<details><summary>{escape(workload)}: {len(found)} benchmarks</summary>"
+            f'<details data-workload="{name}"><summary>{name}: {len(found)} benchmarks</summary>'
             f"{table(['op', *COLUMNS], lines)}</details>"
         )
     return "".join(folded)
@@ -110,8 +117,9 @@ def page(
 ) -> str:
     """Return the page as HTML; see :func:`chapters` for the runs."""
     run, found = runs[0], chapters(runs, claims, artifact, history)
+    timed = {name: len(rows) for (name,), rows in by(run.rows, "workload").items()}
     data = {
-        "workloads": {name: len(rows) for (name,), rows in by(run.rows, "workload").items()},
+        "workloads": {figure.workload: timed.get(figure.workload, 0) for one in found for figure in one.figures},
         "backends": colors([row for one in runs for row in one.rows]),
         "chapters": {
             one.name: {"choices": list(one.choices), "figures": [figure.data() for figure in one.figures]}
@@ -128,6 +136,7 @@ def page(
         tiles="".join(f"<div><b>{escape(count)}</b> {escape(name)}</div>" for name, count in counted.items()),
         facts="".join(f"<dt>{escape(name)}</dt><dd>{escape(one)}</dd>" for name, one in facts(run).items()),
         subtitle=escape(f"{machine(run)} · commit {run.commit} · {run.result.datetime[:10]}"),
+        recommended=recommended.section(run.rows),
         cautions="".join(f"<li>{escape(words)}</li>" for words in warned),
         sections="".join(map(section, found)),
         legend=escape(HOW),

@@ -10,14 +10,14 @@ from perf_tests.report.table import duration
 from .figures import Chapter, Figure, Series, by, label, name
 
 LEAD = (
-    "Each bar is one loop: the time per item, or its shares, by phase. Loops that are one compiled program have a "
-    "single phase."
+    "Each bar is one loop: the time per item, or its shares. Phases are shades of the backend's colour. Loops that are "
+    "one compiled program have a single phase."
 )
 CHOICES = ("share of the time", "time per item")
 
 
 def figure(rows: Sequence[Row], phases: Sequence[str]) -> Figure:
-    """Return the bars of one op and axes; ``phases`` fixes the order and colours of phases across plots."""
+    """Return the bars of one op and axes; ``phases`` fixes the order of phases across plots."""
     here = [phase for phase in phases if any(row["phases"].get(phase) for row in rows)]
     series = []
     for phase in here:
@@ -31,7 +31,7 @@ def figure(rows: Sequence[Row], phases: Sequence[str]) -> Figure:
         + [f"{100 * row['phases'].get(phase, 0.0) / sum(row['phases'].values()):.1f}%" for phase in here]
         for row in rows
     ]
-    labels = {"categories": [label(row) for row in rows], "parts": list(phases)}
+    labels = {"categories": [label(row) for row in rows], "parts": here}
     columns = ["loop", f"time per item ({rows[0]['unit']})", *here]
     return Figure(rows[0]["workload"], name(rows[0]), "bars", series, columns, cells, labels)
 

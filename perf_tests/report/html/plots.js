@@ -5,10 +5,13 @@ const DASHES = { naive: "dash", full: "solid" }, OTHER_DASHES = ["dot", "dashdot
 const dash = (form, others) => DASHES[form] || OTHER_DASHES[others.indexOf(form) % 4] || "solid";
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "x", "star", "triangle-down", "hexagon"];
 const PARTS = {
-  holds: "--good", partly: "--5", "not met": "--0", refuted: "--bad", unclear: "--quiet", measured: "--1",
+  holds: "--good", partly: "--warn", "not met": "--bad", refuted: "--bad", unclear: "--quiet", measured: "--soft",
   promised: "--ink",
-  slower: "--bad", gone: "--bad", error: "--bad", inconclusive: "--5", faster: "--good", ok: "--1", new: "--quiet",
+  slower: "--bad", gone: "--bad", error: "--bad", inconclusive: "--warn", faster: "--good", ok: "--soft",
+  new: "--quiet",
 };
+// Opacity of a phase: phases are shades of the colour of the backend.
+const shade = (parts, one) => 1 - 0.75 * (parts.indexOf(one) / Math.max(parts.length - 1, 1));
 
 function duration(seconds) {
   for (const [factor, unit] of [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]])
@@ -104,7 +107,7 @@ const KINDS = {
     return { data, layout: {
       height: view.narrow ? 340 : 420,
       xaxis: { title: { text: one.labels.x }, type: linear ? "linear" : "log", range: [ends[0] - pad, ends.at(-1) + pad],
-        tickvals: ticks, ticktext: ticks.map(quantity) },
+        tickvals: ticks, ticktext: ticks.map(String) },
       yaxis: { title: { text: rate ? `${one.labels.unit} per second` : "time per call" },
         ...logarithmic(y, words, view.narrow), automargin: true } } };
   },
@@ -173,35 +176,34 @@ const KINDS = {
 
   bars(one, view) {
     const shown = visible(one, view), place = rows(one, shown, view), share = view.choice === 0;
-    const parts = one.labels.parts.filter((part) => shown.some((series) => series.part === part));
-    const data = parts.map((part) => {
-      const points = shown.filter((series) => series.part === part).flatMap((series) => series.points);
-      const value = (point) => (share ? point.share : point.y);
-      return {
-        type: "bar", orientation: "h", name: part, x: points.map(value), y: points.map((point) => place.at.get(point.at)),
-        text: points.map((point) => `${escaped(point.id)}<br>${part}: ${percent(point.share)}, ${duration(point.y)}`),
-        textposition: "none", hoverinfo: "text", marker: { color: view.color(part, one.labels.parts.indexOf(part)) },
-        width: view.narrow ? 0.42 : 0.7, offset: view.narrow ? -0.16 : -0.35,
-      };
-    });
+    const data = shown.map(({ part, backend, points }) => ({
+      type: "bar", orientation: "h", name: part, x: points.map((point) => (share ? point.share : point.y)),
+      y: points.map((point) => place.at.get(point.at)), textposition: "none", hoverinfo: "text",
+      text: points.map((point) => `${escaped(point.id)}<br>${part}: ${percent(point.share)}, ${duration(point.y)}`),
+      marker: { color: view.color(backend), opacity: shade(one.labels.parts, part),
+        line: { color: view.card, width: 1 } },
+      width: view.narrow ? 0.42 : 0.7, offset: view.narrow ? -0.16 : -0.35,
+    }));
     const most = Math.max(...flat(data.map((trace) => trace.x)), 0), whole = shareTicks(share, sums(data));
     return { data, layout: { height: place.height, barmode: "stack", yaxis: place.axis, annotations: place.annotations,
       xaxis: { title: { text: share ? "share of the time" : "time per item" }, ...(most ? whole : {}) } } };
   },
 
   waterfall(one, view) {
-    const points = one.series[0].points, log = Math.log10, names = one.labels.categories;
+    const { points, backend } = one.series[0], log = Math.log10, names = one.labels.categories;
     const worded = names.map((name) => {
       const point = points.find(({ at }) => names[at] === name);
       return point ? `${name}  ${point.text}` : name;
     });
-    const color = { faster: "--good", slower: "--bad", "no significant difference": "--quiet", rest: "--5", full: "--1" };
+    const color = ({ kind }) => kind === "no significant difference" ? view.css("--quiet") : view.color(backend);
+    const opacity = points.map(({ kind }) => ({ full: 1, rest: 0.3 })[kind] ?? 0.65);
     const place = rows({ labels: { categories: worded } }, [{ points }], view);
     const thick = { width: view.narrow ? 0.42 : 0.66, offset: view.narrow ? -0.16 : -0.33 };
-    const middle = (point) => point.at + (view.narrow ? 0.05 : 0), colors = points.map((point) => view.css(color[point.kind]));
+    const middle = (point) => point.at + (view.narrow ? 0.05 : 0);
     const data = [{
       type: "bar", orientation: "h", base: points.map((point) => log(point.start)), y: points.map((point) => point.at),
-      x: points.map((point) => log(point.y) - log(point.start)), marker: { color: colors }, ...thick,
+      x: points.map((point) => log(point.y) - log(point.start)), marker: { color: points.map(color), opacity },
+      ...thick,
       text: points.map((point) => `${escaped(names[point.at])}<br>${escaped(point.text)}`), textposition: "none", hoverinfo: "text",
     }, {
       type: "scatter", mode: "markers", x: points.map((point) => log(point.y)), y: points.map(middle), hoverinfo: "skip",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from perf_tests.report.order import Span
@@ -67,17 +67,23 @@ def figure(workload: str, claims: list[Claim]) -> Figure:
     return Figure(workload, "all claims", "dots", drawn, COLUMNS, rows, labels)
 
 
-def stated(claims: Claims) -> str:
+def stated(claims: Sequence[Claim]) -> str:
     """Return a folded table of published figures next to ours; empty if there are none."""
     rows = [
         [claim.id, one.what, f"{quantity(one.ours)} {one.unit}" if one.ours is not None else "not measured", one.theirs]
-        for claim in claims.claims
+        for claim in claims
         for one in claim.figures
     ]
     if not rows:
         return ""
     summary = "<summary>Figures that were stated, and the same here</summary>"
     return f"<details>{summary}{table(('claim', 'figure', 'here', 'stated'), rows)}</details>"
+
+
+def notes(claims: Sequence[Claim]) -> str:
+    """Return a folded list of the notes on claims; empty if there are none."""
+    lines = "".join(f"<li><b>{escape(claim.id)}</b>: {escape(claim.note)}</li>" for claim in claims if claim.note)
+    return f"<details><summary>Notes</summary><ul>{lines}</ul></details>" if lines else ""
 
 
 def chapter(claims: Claims | None) -> Chapter:
@@ -89,11 +95,9 @@ def chapter(claims: Claims | None) -> Chapter:
         groups.setdefault(claim.workload, []).append(claim)
     verdicts = [context.verdict for claim in claims.claims for context in claim.contexts]
     counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
-    notes = "".join(
-        f"<li><b>{escape(claim.id)}</b>: {escape(claim.note)}</li>" for claim in claims.claims if claim.note
-    )
     dirty = "+dirty" * claims.dirty
     lead = f"{LEAD} {counts}. Measured {claims.date[:10]} at commit {claims.commit[:12]}{dirty}."
-    html = stated(claims) + (f"<details><summary>Notes</summary><ul>{notes}</ul></details>" if notes else "")
+    below = {workload: stated(found) + notes(found) for workload, found in groups.items()}
+    html = "".join(f'<div data-workload="{escape(name)}">{words}</div>' for name, words in below.items() if words)
     figures = [figure(workload, found) for workload, found in groups.items() if any(one.contexts for one in found)]
     return Chapter("claims", "Claims, promised and measured", lead, figures, html=html)

@@ -12,8 +12,8 @@ from .figures import Chapter, Figure, Series, by, label, name, time_words
 from .runs import is_number
 
 LEAD = (
-    "A line is a form on a backend, a bar the interval of its time. One run cannot rank benchmarks: rlgauge "
-    "compare and rlgauge rank do."
+    "A line is a form on a backend, a bar the interval of its time. One run cannot rank benchmarks whose intervals "
+    "overlap: rlgauge compare and rlgauge rank do."
 )
 CHOICES = ("time per call", "items per second")
 COLUMNS = ("benchmark", "form", "backend", "time", "interval", "rate")
@@ -41,14 +41,15 @@ def over_axis(rows: Sequence[Row], axis: str, title: str) -> Figure:
     for (form, backend, _), found in by(rows, "form", "backend", "precision").items():
         points = [{"x": row["axes"][axis], **point(row)} for row in sorted(found, key=lambda row: row["axes"][axis])]
         series.append(Series(label(found[0]), backend, form, points))
-    in_order = sorted(rows, key=lambda row: row["axes"][axis])
+    in_order = sorted(rows, key=lambda row: (row["axes"][axis], -row["items_per_second"]))
     return Figure(
         rows[0]["workload"], title, "lines", series, COLUMNS, cells(in_order), {"x": axis, "unit": rows[0]["unit"]}
     )
 
 
 def side_by_side(rows: Sequence[Row], title: str) -> Figure:
-    """Return the dot plot of rows with equal axes."""
+    """Return the dot plot of rows with equal axes, by decreasing rate."""
+    rows = sorted(rows, key=lambda row: -row["items_per_second"])
     series: dict[str, list[dict[str, Any]]] = {}
     for at, row in enumerate(rows):
         series.setdefault(row["backend"], []).append({"at": at, **point(row)})

@@ -38,20 +38,20 @@ def over_threads(runs: Sequence[Run]) -> dict[str, dict[int, Row]]:
     return {identity: dict(sorted(rows.items())) for identity, rows in found.items() if len(rows) > 1}
 
 
-def slower(identity: str, rows: Mapping[int, Row]) -> list[str]:
-    """Return a sentence if a benchmark is significantly slower with more threads, else an empty list.
+def slower(identity: str, rows: Mapping[int, Row]) -> str:
+    """Return a sentence if a benchmark is significantly slower with more threads, else an empty string.
 
     Of all such pairs of thread counts, it describes the one with the largest slowdown.
     """
     ratios = [(more, fewer, apart(rows[more]) / apart(rows[fewer])) for more in rows for fewer in rows if fewer < more]
     worse = [(more, fewer, ratio) for more, fewer, ratio in ratios if ratio.low > 1]
     if not worse:
-        return []
+        return ""
     more, fewer, ratio = max(worse, key=lambda found: found[2].middle)
-    return [
+    return (
         f"{identity}: {more} threads take {span_words(ratio)} times as long as {fewer}, "
         f"{duration(rows[more]['seconds_per_call'])} per call instead of {duration(rows[fewer]['seconds_per_call'])}."
-    ]
+    )
 
 
 def figure(found: Mapping[str, Mapping[int, Row]]) -> Figure:
@@ -79,14 +79,21 @@ def figure(found: Mapping[str, Mapping[int, Row]]) -> Figure:
 def chapter(runs: Sequence[Run]) -> Chapter:
     """Return the chapter, with a list of the benchmarks that more threads slow down."""
     groups: dict[tuple[str, str], dict[str, Mapping[int, Row]]] = {}
-    flagged = []
+    flagged: dict[str, list[str]] = {}
     for identity, rows in over_threads(runs).items():
         first = next(iter(rows.values()))
         groups.setdefault((first["workload"], name(first)), {})[identity] = rows
-        flagged += slower(identity, rows)
+        if words := slower(identity, rows):
+            flagged.setdefault(first["workload"], []).append(words)
     figures = [figure(found) for found in groups.values()]
     compared = sum(len(one.series) for one in figures)
-    count = f" {len(flagged)} of {compared} benchmarks here are slower with more threads."
-    listed = "".join(f"<li>{escape(words)}</li>" for words in flagged)
-    html = f'<h3>Slower with more threads</h3><ul class="flags">{listed}</ul>' if flagged else ""
+    count = f" {sum(map(len, flagged.values()))} of {compared} benchmarks here are slower with more threads."
+    html = "".join(flags(workload, words) for workload, words in flagged.items())
     return Chapter("threads", "More threads", LEAD + count * bool(figures), figures, html=html)
+
+
+def flags(workload: str, sentences: Sequence[str]) -> str:
+    """Return the benchmarks of a workload that more threads slow down, as HTML."""
+    lines = "".join(f"<li>{escape(words)}</li>" for words in sentences)
+    head = f'<div data-workload="{escape(workload)}"><h3>Slower with more threads</h3>'
+    return f'{head}<ul class="flags">{lines}</ul></div>'
