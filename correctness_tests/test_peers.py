@@ -240,6 +240,16 @@ def test_impala_loss_of_the_peers_is_ours(loops, seed):
     assert_same_gradient(agent, ours, loops)
 
 
+@pytest.mark.parametrize("name", ["treasurehunt-sorrel", "treasurehunt-sorrel-sampled"])
+def test_agents_of_sorrel_update_like_ours(name, seed):
+    pytest.importorskip("torch")
+    first, second = (recorded(COMPARISONS[name][side], seed) for side in "ab")
+    assert first.keywords["items"] == second.keywords["items"]
+    for _ in range(2):
+        for theirs, ours in zip(*map(leaves, (sample(first), sample(second))), strict=True):
+            assert largest_difference(theirs, ours) < 1e-4
+
+
 def test_dqn_of_stable_baselines3_has_our_net_and_learns_as_often(seed):
     config = dict(snake.collect_and_learn(seed, 1, TRAIN_FREQUENCY, 32).config)
     model = make_dqn(config, seed)
@@ -292,7 +302,7 @@ def test_buffer_of_cpprb_holds_what_ours_holds_with_the_same_weights(once):
 
 @pytest.mark.parametrize(
     ("options", "collected"),
-    [((), 0), (("--tier", "full", "--backend", "torch"), 0), (("--tier", "full"), 22)],
+    [((), 0), (("--tier", "full", "--backend", "torch"), 0), (("--tier", "full"), 25)],
 )
 def test_peers_are_selected_by_the_full_tier_alone(options, collected):
     done = python("-m", "pytest", "perf_tests/peers", "--collect-only", "-q", *options)
