@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -10,16 +11,24 @@ import numpy as np
 import pytest
 
 from perf_tests.bench import close_to, leaves
+from perf_tests.ops import build
 from perf_tests.peers.__main__ import FILE
 from perf_tests.peers.test_mario_replay import FOR_CPPRB, cpprb_buffer, sb3_buffer
+from perf_tests.peers.test_procgen_cluster import SyncEnvs
+from perf_tests.peers.test_procgen_gym3 import Gym3
 from perf_tests.peers.test_snake_sb3 import STEPS, TRAIN_FREQUENCY, make_dqn
 from perf_tests.recorded import Recorder
-from rl_impls.common.procgen_env import PACKAGES
+from rl_impls.common.procgen_env import ACTIONS, NEW_EPISODE, PACKAGES, ProcgenVectorEnv
 from rl_impls.mario.memory import FrameReplay, PrioritisedReplay
 from rl_impls.mario.shared_ops import fill
+from rl_impls.procgen import _numpy as reference
+from rl_impls.procgen import problem as procgen
 from rl_impls.snake import problem as snake
 
 from .commands import python
+from .procgen.problem import BATCH_SIZE, gradient_of, learner
+from .procgen.problem import problem as update_of
+from .reference import in_float64, largest_difference
 
 COMPARISONS = {one["name"]: one for one in tomllib.loads(FILE.read_text())["comparison"]}
 REPLAY = {"side": 8, "capacity": 600, "stored": 600, "seed": 3, "alpha": 0.6, "beta": 0.4}
@@ -79,10 +88,15 @@ def test_both_sides_give_the_same_outputs(name, seed):
             assert close_to(theirs, ours)
 
 
-@pytest.mark.parametrize("name", ["procgen-gym3", "procgen-gym3-reused"])
-def test_gym3_plays_the_same_frames_by_the_same_actions(name, seed):
+def require_procgen():
+    """Skip the test if Procgen is not installed."""
     if missing := [package for package in PACKAGES if find_spec(package) is None]:
         pytest.skip(f"{missing[0]} is not installed")
+
+
+@pytest.mark.parametrize("name", ["procgen-gym3", "procgen-gym3-reused"])
+def test_gym3_plays_the_same_frames_by_the_same_actions(name, seed):
+    require_procgen()
     theirs, ours = (recorded(COMPARISONS[name][side], seed) for side in "ab")
     try:
         for _ in range(2):
@@ -97,6 +111,143 @@ def test_gym3_plays_the_same_frames_by_the_same_actions(name, seed):
     finally:
         theirs.keywords["close"]()
         ours.keywords["close"]()
+
+
+def gym3(config):
+    """Games in one gym3 environment, which copies its arrays."""
+    return Gym3(config, reuse=False)
+
+
+def test_games_one_by_one_play_the_same_frames_beyond_the_end_of_an_episode(seed):
+    require_procgen()
+    rng, num_envs = np.random.default_rng(seed), 3
+    config = procgen.games(rng, num_envs, "coinrun")
+    together, alone = gym3(config), SyncEnvs(config)
+    try:
+        np.testing.assert_array_equal(alone.reset(), together.reset())
+        for t in range(12):
+            actions = rng.integers(ACTIONS, size=num_envs)
+            actions[1] = NEW_EPISODE if t == 5 else actions[1]
+            steps = alone.step(actions), together.step(actions)
+            for one_by_one, all_at_once in zip(*steps, strict=True):
+                np.testing.assert_array_equal(one_by_one, all_at_once)
+            assert steps[0][2][1] or t != 5
+    finally:
+        together.close()
+        alone.close()
+
+
+@pytest.fixture
+def loops():
+    """The peers' loops on Procgen."""
+    pytest.importorskip("torch")
+    from perf_tests.peers import procgen_loops
+
+    return procgen_loops
+
+
+@pytest.mark.parametrize(("make", "game"), [(SyncEnvs, "coinrun"), (gym3, "starpilot")])
+def test_rollout_of_a_peer_is_what_our_games_net_and_advantages_give(make, game, loops, seed):
+    require_procgen()
+    config = procgen.ppo(seed, 4, 16, epochs=2, game=game).config
+    loop, envs = loops.Ppo(config, loops.nature(), make(config["env"]), False), ProcgenVectorEnv(**config["env"])
+    try:
+        loop.reset()
+        loop.play()
+        frames = envs.observe()
+        for obs, actions, rewards, ended in zip(loop.obs, loop.actions, loop.rewards, loop.ended):
+            np.testing.assert_array_equal(obs, frames)
+            frames, our_rewards, our_ended = envs.advance(actions.numpy())
+            np.testing.assert_array_equal(rewards, our_rewards)
+            np.testing.assert_array_equal(ended, our_ended)
+        np.testing.assert_array_equal(loop.obs[-1], frames)
+    finally:
+        loop.envs.close()
+        envs.close()
+    logits, values = reference.logits_and_values(config["params"], loop.obs.flatten(0, 1).numpy())
+    log_probs, _ = reference.log_probs_and_entropy(logits[:-4], loop.actions.flatten().numpy())
+    values = values.reshape(17, 4)
+    assert largest_difference(loop.values, values[:-1]) < 1e-4
+    assert largest_difference(loop.log_probs, log_probs.reshape(16, 4)) < 1e-4
+    loop.ended[7, 2] = 1.0
+    ended, constants = loop.ended.numpy() == 1, {name: config[name] for name in ("gamma", "gae_lambda")}
+    wanted = reference.compute_gae(
+        loop.rewards.numpy(), values[:-1], values[1:], ended, np.zeros_like(ended), **constants
+    )
+    for theirs, ours in zip(loop.advantages_and_returns(), wanted):
+        assert largest_difference(theirs, ours) < 1e-4
+    assert len(loop.learn()) == 2 * 4 * 16 // config["batch_size"]
+
+
+def assert_same_gradient(agent, ours, loops):
+    """Compare the gradients of an agent and of our update."""
+    for parameter, wanted in zip(agent.parameters(), loops.in_torch_layout(gradient_of(ours)), strict=True):
+        assert largest_difference(parameter.grad, wanted) < 1e-6
+
+
+@pytest.mark.parametrize("net", ["nature", "residual"])
+def test_ppo_loss_of_the_peers_is_ours(net, loops, seed):
+    from rl_impls.procgen._torch import ppo_loss
+
+    problem = procgen.ppo_update(seed, BATCH_SIZE, net)
+    config = in_float64(dict(problem.config))
+    built = build(replace(problem, config=config, args=in_float64(problem.args)), "naive", "torch")
+    ours, (obs, actions, log_probs, advantages, returns) = built.op, built.args
+    constants = {name: config[name] for name in ("clip", "value_weight", "entropy_weight")}
+    constants["mean_and_std"] = lambda x: (x.mean(), x.std())  # theirs has Bessel's correction
+    logits, values = ours.run(ours.net, obs)
+    wanted, _ = ppo_loss(logits, values, actions, log_probs, advantages, returns, **constants)
+    wanted.backward()
+    agent = {"nature": loops.nature, "residual": loops.impala_cnn}[net]().double()
+    loops.load(agent, config["params"])
+    of_rollout = values.detach()
+    for clip_values in (True, False):  # no value has moved from that of the rollout, so that none is clipped
+        agent.zero_grad()
+        columns = obs.double(), actions, log_probs, of_rollout, advantages, returns
+        loss = loops.ppo_loss(agent, config, *columns, clip_values=clip_values)
+        loss.backward()
+        assert loss.item() == pytest.approx(wanted.item(), rel=1e-9)
+        assert_same_gradient(agent, ours, loops)
+
+
+def test_ppo_clips_how_far_values_move(loops):
+    import torch
+
+    class Constant(torch.nn.Module):
+        def forward(self, obs):
+            return torch.zeros(2, ACTIONS), torch.tensor([3.0, 3.0])
+
+    config = {"clip": 0.2, "value_weight": 1.0, "entropy_weight": 0.0}
+    ones = torch.ones(2)
+    columns = ones, ones.long(), ones, ones, 0 * ones, 4 * ones  # values move from 1 to 3; returns are 4
+    losses = [loops.ppo_loss(Constant(), config, *columns, clip_values=clip_values) for clip_values in (False, True)]
+    assert [loss.item() for loss in losses] == pytest.approx([(3 - 4) ** 2 / 2, (1.2 - 4) ** 2 / 2])
+
+
+def test_impala_loss_of_the_peers_is_ours(loops, seed):
+    import torch
+
+    config, batches = update_of("impala_update")
+    obs, actions, log_probs, rewards, terminated, truncated = batches[0]
+    ours, update = learner("impala_update", "torch", "naive", exact=True, max_grad_norm=1e9)
+    wanted = update((obs, actions, log_probs, rewards, terminated, np.zeros_like(truncated)))
+    agent = loops.nature().double()
+    loops.load(agent, in_float64(config["params"]))
+    floats = (torch.from_numpy(array).double() for array in (log_probs, rewards, terminated))
+    loss = loops.impala_loss(agent, config, torch.from_numpy(obs).double(), torch.from_numpy(actions), *floats)
+    loss.backward()
+    assert loss.item() == pytest.approx(wanted, rel=1e-9)
+    assert_same_gradient(agent, ours, loops)
+
+
+@pytest.mark.parametrize("name", ["treasurehunt-sorrel", "treasurehunt-sorrel-sampled"])
+def test_agents_of_sorrel_update_like_ours(name, seed):
+    pytest.importorskip("torch")
+    first, second = (recorded(COMPARISONS[name][side], seed) for side in "ab")
+    assert first.keywords["items"] == second.keywords["items"]
+    for _ in range(2):
+        for theirs, ours in zip(*map(leaves, (sample(first), sample(second))), strict=True):
+            assert largest_difference(theirs, ours) < 1e-4
 
 
 def test_dqn_of_stable_baselines3_has_our_net_and_learns_as_often(seed):
@@ -151,7 +302,7 @@ def test_buffer_of_cpprb_holds_what_ours_holds_with_the_same_weights(once):
 
 @pytest.mark.parametrize(
     ("options", "collected"),
-    [((), 0), (("--tier", "full", "--backend", "torch"), 0), (("--tier", "full"), 18)],
+    [((), 0), (("--tier", "full", "--backend", "torch"), 0), (("--tier", "full"), 25)],
 )
 def test_peers_are_selected_by_the_full_tier_alone(options, collected):
     done = python("-m", "pytest", "perf_tests/peers", "--collect-only", "-q", *options)

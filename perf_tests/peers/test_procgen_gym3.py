@@ -16,7 +16,7 @@ GAME, NUM_ENVS = "coinrun", 32
 
 
 class Gym3:
-    """``ProcgenGym3Env`` with ``act`` and ``observe`` for each step; with ``reuse``, it returns its internal arrays."""
+    """N games in one ``ProcgenGym3Env``; with ``reuse``, it returns its internal arrays."""
 
     def __init__(self, config: dict[str, Any], reuse: bool) -> None:
         threads = default_threads()
@@ -28,17 +28,26 @@ class Gym3:
         self.env.observe()
         self.start = self.env.get_state()
 
-    def reset(self) -> None:
-        """Restore the environments' start states."""
+    def reset(self) -> Any:
+        """Restore the environments' start states; return their frames u8[N, 64, 64, 3]."""
         self.env.set_state(self.start)
-        self.env.observe()
+        return self.env.observe()[1]["rgb"]
+
+    def step(self, actions: Any) -> tuple[Any, ...]:
+        """Take the actions i32[N]; return frames u8[N, 64, 64, 3], rewards f32[N] and ends bool[N]."""
+        self.env.act(actions)
+        rewards, obs, ended = self.env.observe()
+        return obs["rgb"], rewards, ended
+
+    def close(self) -> None:
+        """Stop the games and their threads."""
+        self.env.close()
 
     def __call__(self, actions: Any) -> tuple[Any, ...]:
-        """Take the actions i32[T, N]; return the last frames u8[N, 64, 64, 3], rewards f32[N] and ends bool[N]."""
-        for action in actions:
-            self.env.act(action)
-            rewards, obs, ended = self.env.observe()
-        return obs["rgb"], rewards, ended
+        """Take the actions i32[T, N]; return what the last step does."""
+        for actions_of_step in actions:
+            last = self.step(actions_of_step)
+        return last
 
 
 @pytest.mark.parametrize("arrays", ["copied", "reused"])
@@ -52,4 +61,4 @@ def test_gym3(bench: Bench, seed: int, arrays: str) -> None:
         pytest.importorskip(package)
     problem = procgen.env_step(seed, NUM_ENVS, GAME)
     games = Gym3(problem.config["env"], reuse=arrays == "reused")
-    bench(games, *problem.args, reset=games.reset, close=games.env.close, **problem.cost)
+    bench(games, *problem.args, reset=games.reset, close=games.close, **problem.cost)

@@ -120,9 +120,10 @@ def step_bytes(num_envs: int) -> float:
     return ENV_STEPS * num_envs * (4.0 + 64 * 64 * 3 + 4 + 1)
 
 
-def loop_flops(num_envs: int, num_steps: int, epochs: int = 1) -> float:
+def loop_flops(num_envs: int, num_steps: int, epochs: int = 1, net: str = "nature") -> float:
     """Return the FLOPs of acting, of the values of the last images, and of one update per image and epoch."""
-    return num_envs * (num_steps * (forward_flops(1) + epochs * update_flops(1)) + forward_flops(1))
+    acting = forward_flops(1, net)
+    return num_envs * (num_steps * (acting + epochs * update_flops(1, net)) + acting)
 
 
 def problem(op: str, config: dict[str, Any], *args: Any, **more: Any) -> Problem:
@@ -143,13 +144,15 @@ def loop(
     constants: dict[str, Any],
     rollouts: int = 1,
     repeatable: bool = True,
+    game: str = "coinrun",
+    net: str = "nature",
 ) -> Problem:
-    """Return the problem of the first rollouts of a training run on coinrun."""
-    params, env = random_weights(rng), games(rng, num_envs, "coinrun")
+    """Return the problem of the first rollouts of a training run."""
+    params, env = random_weights(rng, net), games(rng, num_envs, game)
     config = {"params": params, "env": env, "seed": SEED, "num_steps": num_steps, **constants}
     return problem(
         op, config, np.arange(rollouts), io="own", unit="environment frames", items=rollouts * num_envs * num_steps,
-        flops=rollouts * loop_flops(num_envs, num_steps, constants.get("epochs", 1)), max_calls=1,
+        flops=rollouts * loop_flops(num_envs, num_steps, constants.get("epochs", 1), net), max_calls=1,
         unreferenced="Rounding changes which actions are taken; the workload's own tests check the loop.",
         repeatable=repeatable,
     )  # fmt: skip
@@ -222,10 +225,12 @@ def env_step(seed: int, num_envs: int, game: str) -> Problem:
     )  # fmt: skip
 
 
-def ppo(seed: int, num_envs: int, num_steps: int, epochs: int) -> Problem:
-    """One rollout, and PPO's updates on its minibatches."""
-    rng = np.random.default_rng(seed)
-    return loop("ppo", rng, num_envs, num_steps, ppo_constants(num_envs, num_steps, epochs))
+def ppo(
+    seed: int, num_envs: int, num_steps: int, epochs: int, game: str = "coinrun", net: str = "nature", **changed: Any
+) -> Problem:
+    """One rollout, and PPO's updates on its minibatches; ``changed`` replaces constants."""
+    rng, constants = np.random.default_rng(seed), ppo_constants(num_envs, num_steps, epochs) | changed
+    return loop("ppo", rng, num_envs, num_steps, constants, game=game, net=net)
 
 
 def a2c(seed: int, num_envs: int, num_steps: int) -> Problem:
