@@ -16,6 +16,37 @@ from toy import sorting
 def test_it(benchmark):
     benchmark(sorting.kept, [1] * COUNT * SIZE)
 """
+COVERAGE = """import pytest
+
+
+def pytest_addoption(parser):
+    parser.addoption("--cov", dest="cov_source", action="append", nargs="?", const=True, default=[])
+    parser.addoption("--no-cov", action="store_true")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config):
+    options = early_config.known_args_namespace
+    if options.cov_source and not options.no_cov:
+        raise pytest.UsageError("coverage is on")
+"""
+
+
+def install(folder, name, entry, code):
+    """Write a stand-in for a plugin of pytest, with its entry point, to a folder of PYTHONPATH."""
+    info = folder / f"{name}-1.dist-info"
+    info.mkdir(parents=True)
+    (folder / f"{name}.py").write_text(code)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[pytest11]\n{entry} = {name}\n")
+
+
+def test_coverage_in_addopts_is_off_in_workers(tmp_path):
+    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": "[pytest]\naddopts = --cov=toy\n"})
+    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
+    install(tmp_path / "site", "pytest_cov", "pytest_cov", COVERAGE)
+    ran = made.gate("HEAD", tmp_path, "--collect-only", rule=QUICK, PYTHONPATH=str(tmp_path / "site"))
+    assert (ran.code, "3 to time" in ran.text) == (0, True), ran.text
 
 
 def test_addopts_reach_the_gate_but_not_its_workers_and_the_users_python_path_comes_behind_the_sides_own(tmp_path):

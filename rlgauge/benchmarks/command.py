@@ -16,7 +16,7 @@ COMMON = ("-q", "--no-header", "--maxfail=0", "--continue-on-collection-errors",
 # plugins that disturb the measurement: name, module, options that disable it
 DISABLED = (
     ("xdist", "xdist", ("-n", "0")),
-    ("_cov", "pytest_cov", ("--no-cov",)),
+    ("pytest_cov", "pytest_cov", ("--no-cov",)),
     ("timeout", "pytest_timeout", ("--timeout", "0")),
     ("rerunfailures", "pytest_rerunfailures", ("--reruns", "0")),
 )
@@ -44,7 +44,8 @@ def disabling(run: pytest.Config | None, root: Path) -> list[str]:
     text = "".join(path.read_text(errors="replace") for path in files if path.is_file())
     options: list[str] = []
     for plugin, module, words in DISABLED:
-        if run.pluginmanager.hasplugin(plugin) if run else find_spec(module) and f"no:{plugin}" not in text:
+        blocked = any(f"no:{name}" in text for name in (plugin, plugin.removeprefix("pytest_")))
+        if run.pluginmanager.hasplugin(plugin) if run else find_spec(module) and not blocked:
             options += words
     return options
 
