@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 
 import pytest
 
@@ -38,10 +40,14 @@ def python(tmp_path_factory):
         [folder / "bin/python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    places = [path for path in sys.path if path.endswith("site-packages")]
-    lines = [f"import site; site.addsitedir({path!r})" for path in places]
-    (folder.__class__(here.stdout.strip()) / "outer.pth").write_text("\n".join(lines) + "\n")
+    Path(here.stdout.strip(), "outer.pth").write_text(outer())
     return folder / "bin/python"
+
+
+def outer():
+    """Return the lines of a path file that makes the packages here importable."""
+    places = [path for path in sys.path if path.endswith("site-packages")]
+    return "".join(f"import site; site.addsitedir({path!r})\n" for path in places)
 
 
 def install(python, *projects):
@@ -51,12 +57,12 @@ def install(python, *projects):
     subprocess.run(command, check=True, env=environment())
 
 
-def gated(repository, tmp_path, *options, python=sys.executable, at="", against="start"):
+def gated(repository, tmp_path, *options, python=sys.executable, at="", against="start", **variables):
     """Run the gate in a folder of a repository. -> exit code, what it says"""
     words = repository.command(against, tmp_path, *options, rule=QUICK)
     done = subprocess.run(
         [python, "-m", *map(str, words)],
-        cwd=repository.root / at, env=environment(), capture_output=True, text=True, timeout=180,
+        cwd=repository.root / at, env=environment(**variables), capture_output=True, text=True, timeout=180,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr
 
@@ -183,6 +189,21 @@ def test_a_folder_named_like_an_installed_package_is_no_code_under_test(tmp_path
     repository = Repository(tmp_path / "repository", files)
     repository.write({"pkg/__init__.py": work(slow=100) + "# changed\n"})
     code, text = gated(repository, tmp_path, COLLECT)
+    assert (code, "1 to time" in text) == (0, True), text
+
+
+def test_an_environment_of_conda_in_the_repository_is_no_code_under_test(tmp_path):
+    files = {"pkg/__init__.py": work(slow=100), "tests/conftest.py": CLOCK, ".gitignore": f"{IGNORED}.pixi/\n"}
+    made = Repository(tmp_path / "repository", files | {"tests/test_pkg.py": USES.format(module="pkg")})
+    made.write({"pkg/__init__.py": work(slow=100) + "# changed\n"})
+    library, prefix = Path(sysconfig.get_path("stdlib")), made.root / ".pixi/envs/default"
+    inside = prefix / library.relative_to(sys.base_prefix)
+    made.write({str(prefix / "conda-meta/history"): "", str(inside / "site-packages/outer.pth"): outer()})
+    for path in library.iterdir():
+        if path.name != "site-packages":
+            (inside / path.name).symlink_to(path)
+    python = Path(sys.executable).resolve()
+    code, text = gated(made, tmp_path, COLLECT, python=python, PYTHONHOME=str(prefix))
     assert (code, "1 to time" in text) == (0, True), text
 
 

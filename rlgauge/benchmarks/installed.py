@@ -8,6 +8,8 @@ from pathlib import Path
 
 from rlgauge.config import FILE, tomllib
 
+ENVIRONMENT = "pyvenv.cfg", "conda-meta"  # in the top directory of an environment of venv, and of conda or pixi
+
 
 def installed_by(root: Path, top: Path) -> list[metadata.PackagePath]:
     """Return the files that the nearest project, from `root` up to `top`, has installed here; empty if none."""
@@ -44,7 +46,7 @@ def editable_folders() -> list[Path]:
 def is_environment(folder: Path, top: Path) -> bool:
     """Return whether a directory belongs to an installed Python, such as a virtual environment in the repository."""
     inside_top = [folder, *(parent for parent in folder.parents if top in parent.parents)]
-    return "site-packages" in folder.parts or any((each / "pyvenv.cfg").exists() for each in inside_top)
+    return "site-packages" in folder.parts or any((each / name).exists() for each in inside_top for name in ENVIRONMENT)
 
 
 def modules_of(root: Path, top: Path) -> list[str]:

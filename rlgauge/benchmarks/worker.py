@@ -386,7 +386,8 @@ class WorkerPlugin(worker.Requests):
 
     def strays(self) -> Iterator[str]:
         """Yield the files of loaded modules that belong to the repository itself instead of to this side."""
-        allowed = (self.folder, sys.prefix, str(Path(__file__).parents[1]))
+        prefixes = [path for path in (sys.prefix, sys.base_prefix) if path.startswith(f"{self.root}{os.sep}")]
+        allowed = (self.folder, *prefixes, str(Path(__file__).parents[1]))
         for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None) or ""
             inside = file.startswith(f"{self.root}{os.sep}") and "site-packages" not in file
