@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from rlgauge.config import FILE, tomllib
 
 ENVIRONMENT = "pyvenv.cfg", "conda-meta"  # in the top directory of an environment of venv, and of conda or pixi
+EDITABLE = re.compile("^_.*editable")  # modules that make the editable installs of some build backends importable
 
 
 def installed_by(root: Path, top: Path) -> list[metadata.PackagePath]:
@@ -53,7 +55,7 @@ def modules_of(root: Path, top: Path) -> list[str]:
     """Return the names of the modules that the nearest project has installed here; empty if it is not installed."""
     files = [file for file in installed_by(root, top) if len(file.parts) > 1 or file.suffix in (".py", ".so")]
     names = {file.parts[0].partition(".")[0] for file in files}
-    return sorted(name for name in names if name.isidentifier() and "__" not in name)
+    return sorted(name for name in names if name.isidentifier() and "__" not in name and not EDITABLE.search(name))
 
 
 def is_module(path: Path) -> bool:
