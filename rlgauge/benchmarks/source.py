@@ -354,7 +354,8 @@ class Benchmarks:
         names = {*trees.packages(tree, self.paths, *self.import_folders(self.paths)), *self.project_modules}
         if self.build:
             modules = filter(installed.is_module, packages_of(python).iterdir())
-            names |= {path.name.partition(".")[0] for path in modules}
+            built = {path.name.partition(".")[0] for path in modules}
+            names |= {name for name in built if not is_test_folder(name)}  # many wheels contain their tests
         return sorted(names), self.own_folders(tree, python)
 
     def own_folders(self, tree: Path, python: Path) -> list[str]:
