@@ -322,6 +322,23 @@ def test_missing_lfs_objects_are_named_and_present_ones_used(tmp_path):
     assert "error" not in text
 
 
+def test_a_file_that_git_ignores_is_named_when_a_test_reads_it(tmp_path):
+    files = {
+        "pkg/__init__.py": work(slow=100),
+        "tests/conftest.py": CLOCK,
+        "tests/test_pkg.py": USES.format(module="pkg").replace(
+            "def test_slow(benchmark):",
+            'from pathlib import Path\n\n\ndef test_slow(benchmark):\n    Path("data/numbers.txt").read_text()',
+        ),
+        ".gitignore": f"{IGNORED}data/\n",
+    }
+    made = Repository(tmp_path / "repository", files)
+    made.write({"pkg/__init__.py": work(slow=100) + "# changed\n", "data/numbers.txt": "1"})
+    code, text = gated(made, tmp_path)
+    assert code == 2, text
+    assert "; the working tree has data/numbers.txt, but git ignores it" in text, text
+
+
 def test_only_what_is_included_is_laid_out(tmp_path):
     files = {
         "pyproject.toml": '[tool.rlgauge]\ninclude = ["pkg"]\n',

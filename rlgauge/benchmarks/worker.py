@@ -82,7 +82,7 @@ class WorkerPlugin(worker.Requests):
     def __init__(self, requests: TextIO, replies: TextIO, settings: dict[str, Any]) -> None:
         super().__init__()
         self.requests, self.replies, self.packages = requests, replies, settings["packages"]
-        self.root, self.folder = settings["root"], settings["folder"]
+        self.root, self.folder, self.tree = settings["root"], settings["folder"], settings["tree"]
         self.files = LoadedFiles(settings["tree"]) if settings.get("trace") else None
         self.renamed: Mapping[str, str] = settings.get("renamed", {})
         self.items: dict[str, pytest.Item] = {}
@@ -173,7 +173,8 @@ class WorkerPlugin(worker.Requests):
         report = yield
         if report.failed:
             error = report.call.excinfo.value
-            self.broken[report.nodeid] = {"failed": last_line(str(report.longrepr)), **self.absent_name(error)}
+            message = last_line(str(report.longrepr)) + self.left_out(error)
+            self.broken[report.nodeid] = {"failed": message, **self.absent_name(error)}
         elif report.skipped:
             self.broken[report.nodeid] = {"skipped": skip_reason(report)}
         return report
@@ -294,7 +295,7 @@ class WorkerPlugin(worker.Requests):
         failed = [report for report in self.reports if report.failed]
         skipped = [report for report in self.reports if report.skipped]
         if failed:
-            message = f"its {PHASES[str(failed[0].when)]} failed: {one_line(self.raised)}"
+            message = f"its {PHASES[str(failed[0].when)]} failed: {one_line(self.raised)}{self.left_out(self.raised)}"
             return {"failed": message, **self.absent_name(self.raised)}
         if skipped:
             return {"skipped": skip_reason(skipped[0])}
@@ -345,6 +346,19 @@ class WorkerPlugin(worker.Requests):
                 return {"absent": one_line(error)}
             error = error.__cause__ or error.__context__
         return {}
+
+    def left_out(self, error: BaseException | None) -> str:
+        """Return a hint if head lacks a file that the working tree has; else an empty text."""
+        name = error.filename if isinstance(error, FileNotFoundError) else None
+        if os.environ.get(SIDE) != "head" or not isinstance(name, str | os.PathLike):
+            return ""
+        try:
+            name = os.path.relpath(os.path.realpath(name), self.tree)
+        except FileNotFoundError:  # the test has removed its working directory
+            return ""
+        if name.startswith(os.pardir) or not os.path.exists(os.path.join(self.root, name)):
+            return ""
+        return f"; the working tree has {name}, but git ignores it, or include in [tool.rlgauge] leaves it out"
 
     def hello(self) -> dict[str, Any]:
         """Report that all tests are collected, with the values of their parameters on this side."""
