@@ -30,6 +30,19 @@ def pytest_load_initial_conftests(early_config):
     if options.cov_source and not options.no_cov:
         raise pytest.UsageError("coverage is on")
 """
+HOOKS = """import pytest
+
+
+def pytest_runtest_setup(item):
+    assert "tmp_path" not in item.fixturenames
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if "tmp_path" in item.funcargs:
+        report.sections.append(("folder", str(item.funcargs["tmp_path"])))
+"""
 
 
 def install(folder, name, entry, code):
@@ -47,6 +60,13 @@ def test_coverage_in_addopts_is_off_in_workers(tmp_path):
     install(tmp_path / "site", "pytest_cov", "pytest_cov", COVERAGE)
     ran = made.gate("HEAD", tmp_path, "--collect-only", rule=QUICK, PYTHONPATH=str(tmp_path / "site"))
     assert (ran.code, "3 to time" in ran.text) == (0, True), ran.text
+
+
+def test_hooks_of_a_project_may_look_for_fixtures(tmp_path):
+    made = Repository(tmp_path / "repository", flat() | {"conftest.py": HOOKS})
+    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
+    ran = made.gate("HEAD", tmp_path, rule=QUICK)
+    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
 
 
 def test_addopts_reach_the_gate_but_not_its_workers_and_the_users_python_path_comes_behind_the_sides_own(tmp_path):
