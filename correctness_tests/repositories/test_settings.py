@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .made import QUICK, Gated, Repository, flat
+from .made import FLAT_TESTS, QUICK, Gated, Repository, flat
 
 SETTINGS = """[tool.pytest.ini_options]
 addopts = "--gate-against=helped --durations=3 --benchmark-autosave --benchmark-json=run.json"
@@ -60,6 +60,18 @@ def test_coverage_in_addopts_is_off_in_workers(tmp_path):
     install(tmp_path / "site", "pytest_cov", "pytest_cov", COVERAGE)
     ran = made.gate("HEAD", tmp_path, "--collect-only", rule=QUICK, PYTHONPATH=str(tmp_path / "site"))
     assert (ran.code, "3 to time" in ran.text) == (0, True), ran.text
+
+
+def test_plugins_that_a_variable_names_are_loaded_in_workers(tmp_path):
+    tests = FLAT_TESTS.replace("def test_slow(benchmark)", "def test_slow(benchmark, given)")
+    made = Repository(tmp_path / "repository", flat() | {"benchmarks/test_sorting.py": tests})
+    made.write({
+        "toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n",
+        str(tmp_path / "site/given.py"): "import pytest\n\n\n@pytest.fixture\ndef given():\n    return 1\n",
+    })  # fmt: skip
+    variables = {"PYTEST_PLUGINS": "given", "PYTHONPATH": str(tmp_path / "site")}
+    ran = made.gate("HEAD", tmp_path, "-k", "slow", rule=QUICK, **variables)
+    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
 
 
 def test_hooks_of_a_project_may_look_for_fixtures(tmp_path):
