@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .made import FLAT_TESTS, QUICK, Gated, Repository, flat
 
 SETTINGS = """[tool.pytest.ini_options]
@@ -30,6 +32,9 @@ def pytest_load_initial_conftests(early_config):
     if options.cov_source and not options.no_cov:
         raise pytest.UsageError("coverage is on")
 """
+RANDOM = """def pytest_addoption(parser):
+    parser.addoption("--randomly-seed", type=int)
+"""
 HOOKS = """import pytest
 
 
@@ -54,10 +59,17 @@ def install(folder, name, entry, code):
     (info / "entry_points.txt").write_text(f"[pytest11]\n{entry} = {name}\n")
 
 
-def test_coverage_in_addopts_is_off_in_workers(tmp_path):
-    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": "[pytest]\naddopts = --cov=toy\n"})
+@pytest.mark.parametrize(
+    ("name", "entry", "option", "code"),
+    [
+        ("pytest_cov", "pytest_cov", "--cov=toy", COVERAGE),
+        ("pytest_randomly", "randomly", "--randomly-seed=1", RANDOM),
+    ],
+)
+def test_workers_disable_a_plugin_whose_option_is_in_addopts(tmp_path, name, entry, option, code):
+    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": f"[pytest]\naddopts = {option}\n"})
     made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
-    install(tmp_path / "site", "pytest_cov", "pytest_cov", COVERAGE)
+    install(tmp_path / "site", name, entry, code)
     ran = made.gate("HEAD", tmp_path, "--collect-only", rule=QUICK, PYTHONPATH=str(tmp_path / "site"))
     assert (ran.code, "3 to time" in ran.text) == (0, True), ran.text
 

@@ -97,8 +97,14 @@ class WorkerPlugin(worker.Requests):
         self.conftest = ""
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_load_initial_conftests(self) -> Generator[None, object, object]:
-        """Record which ``conftest.py`` fails to import on this side."""
+    def pytest_load_initial_conftests(
+        self, early_config: pytest.Config, parser: pytest.Parser
+    ) -> Generator[None, object, object]:
+        """Accept options of pytest-randomly, which is disabled; record which ``conftest.py`` fails to import here."""
+        if not hasattr(early_config.known_args_namespace, "randomly_reorganize"):
+            parser.addoption("--randomly-seed")
+            for option in ("--randomly-dont-reset-seed", "--randomly-dont-reorganize"):
+                parser.addoption(option, action="store_true")
         try:
             return (yield)
         except Exception as error:  # pytest has no public class for it
