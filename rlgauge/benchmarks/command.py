@@ -31,6 +31,7 @@ ALONE = (
     "-f", "--looponfail",
 )  # fmt: skip
 CONFIGURATION = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+SELECTING = "-k", "-m"  # options whose value may be equal to a file or directory
 CACHED_SELECTIONS = ("lf", "stepwise")  # options that select tests by the results of earlier runs
 
 
@@ -61,12 +62,12 @@ def forwarded(run: pytest.Config | None) -> list[str]:
 def for_workers(arguments: Sequence[str], files: Collection[str]) -> list[str]:
     """Return the arguments that workers need too, without `files` (paths and test ids)."""
     kept, dropped = list[str](), False
-    for word in arguments:
+    for before, word in zip(["", *arguments], arguments):
         if word.startswith("-"):  # the following words, up to the next option, are its values or files
             name = word.partition("=")[0]
             joined = name.startswith("-c") and not name.startswith("--")  # as in -cpytest.ini
             dropped = joined or name.startswith(("--gate-", "--benchmark-")) or name in WITH_VALUE or name in ALONE
-        if not dropped and word not in files:
+        if not dropped and (word not in files or before in SELECTING):  # as in pytest speed -m speed
             kept.append(word)
     return kept
 
