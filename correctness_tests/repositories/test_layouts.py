@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -204,6 +205,15 @@ def test_an_environment_of_conda_in_the_repository_is_no_code_under_test(tmp_pat
             (inside / path.name).symlink_to(path)
     python = Path(sys.executable).resolve()
     code, text = gated(made, tmp_path, COLLECT, python=python, PYTHONHOME=str(prefix))
+    assert (code, "1 to time" in text) == (0, True), text
+
+
+def test_names_of_files_need_not_be_utf_8(tmp_path):
+    files = {"pkg/__init__.py": work(slow=100), "tests/conftest.py": CLOCK, ".gitignore": IGNORED}
+    files |= {"tests/test_pkg.py": USES.format(module="pkg"), os.fsdecode(b"pkg/caf\xe9.txt"): ""}
+    made = Repository(tmp_path / "repository", files)
+    made.write({"pkg/__init__.py": work(slow=100) + "# changed\n"})
+    code, text = gated(made, tmp_path, COLLECT)
     assert (code, "1 to time" in text) == (0, True), text
 
 
