@@ -217,20 +217,37 @@ def test_names_of_files_need_not_be_utf_8(tmp_path):
     assert (code, "1 to time" in text) == (0, True), text
 
 
+FAST = {
+    "fast/__init__.py": "try:\n    from ._fast import slow\nexcept ImportError:\n    from .plain import slow\n",
+    "fast/plain.py": work(slow=100),
+    "tests/conftest.py": CLOCK,
+    "tests/test_fast.py": USES.format(module="fast"),
+    ".gitignore": IGNORED + "*.so\n",
+}
+COMPILED = "fast/_fast.cpython-311-x86_64-linux-gnu.so"
+
+
 def test_a_compiled_file_that_git_ignores_asks_for_a_build(tmp_path):
-    files = {
-        "fast/__init__.py": "try:\n    from ._fast import slow\nexcept ImportError:\n    from .plain import slow\n",
-        "fast/plain.py": work(slow=100),
-        "tests/conftest.py": CLOCK,
-        "tests/test_fast.py": USES.format(module="fast"),
-        ".gitignore": IGNORED + "*.so\n",
-    }
-    made = Repository(tmp_path / "repository", files)
-    made.at("start", {"fast/_fast.cpython-311-x86_64-linux-gnu.so": "", "fast/plain.py": work(slow=101)})
+    made = Repository(tmp_path / "repository", FAST)
+    made.at("start", {COMPILED: "", "fast/plain.py": work(slow=101)})
     code, text = gated(made, tmp_path)
     assert code == 2, text
-    assert "fast/_fast.cpython-311-x86_64-linux-gnu.so is compiled and not in git" in text
+    assert f"{COMPILED} is compiled and not in git" in text
     assert "--gate-build" in text
+
+
+def test_a_compiled_file_of_an_installed_project_named_in_setup_cfg_asks_for_a_build(tmp_path):
+    made = Repository(tmp_path / "repository", FAST | {"setup.cfg": "[metadata]\nname = fast\n"})
+    info = tmp_path / "site/fast-1.dist-info"
+    made.write({
+        "fast/plain.py": work(slow=101),
+        str(info / "METADATA"): "Metadata-Version: 2.1\nName: fast\nVersion: 1\n",
+        str(info / "RECORD"): f"{COMPILED},,\n",
+        str(info.parent / COMPILED): "",
+    })  # fmt: skip
+    code, text = gated(made, tmp_path, PYTHONPATH=str(info.parent))
+    assert code == 2, text
+    assert f"{COMPILED} is compiled and not in git" in text
 
 
 DEPENDING = {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import configparser
 import re
 import sys
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -16,13 +18,27 @@ EDITABLE = re.compile("^_.*editable")  # modules that make the editable installs
 def installed_by(root: Path, top: Path) -> list[metadata.PackagePath]:
     """Return the files that the nearest project, from `root` up to `top`, has installed here; empty if none."""
     for folder in (root, *root.parents):
-        try:
-            name = tomllib.loads((folder / FILE).read_text())["project"]["name"]
-            return metadata.files(name) or []
-        except (OSError, ValueError, KeyError, TypeError, metadata.PackageNotFoundError):
-            if folder == top:
-                break
+        name = project_name(folder)
+        found = list(metadata.distributions(name=name)) if name else []
+        # the others are in source trees on the path, and list their sources
+        installed = [distribution for distribution in found if distribution.read_text("RECORD")] or found
+        if installed:
+            return [file for distribution in installed for file in distribution.files or []]
+        if folder == top:
+            break
     return []
+
+
+def project_name(folder: Path) -> str:
+    """Return the name of the project in a directory, from its pyproject.toml or setup.cfg; empty if there is none."""
+    setup = configparser.RawConfigParser()
+    with suppress(OSError, ValueError, configparser.Error):
+        setup.read_string((folder / "setup.cfg").read_text())
+    with suppress(OSError, ValueError, AttributeError):
+        table = tomllib.loads((folder / FILE).read_text())
+        if name := table.get("project", {}).get("name") or table.get("tool", {}).get("poetry", {}).get("name"):
+            return str(name)
+    return setup.get("metadata", "name", fallback="")
 
 
 def compiled_files(root: Path, top: Path) -> list[str]:
