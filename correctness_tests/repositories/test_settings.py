@@ -86,6 +86,15 @@ def test_plugins_that_a_variable_names_are_loaded_in_workers(tmp_path):
     assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
 
 
+def test_a_process_that_a_test_starts_reads_no_requests_without_capture(tmp_path):
+    reads = "def test_slow(benchmark):\n    assert not subprocess.run(['cat'], capture_output=True, timeout=20).stdout"
+    tests = "import subprocess\n\n" + FLAT_TESTS.replace("def test_slow(benchmark):", reads)
+    made = Repository(tmp_path / "repository", flat() | {"benchmarks/test_sorting.py": tests})
+    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
+    ran = made.gate("HEAD", tmp_path, "-s", "-k", "slow", rule=QUICK)
+    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
+
+
 def test_hooks_of_a_project_may_look_for_fixtures(tmp_path):
     made = Repository(tmp_path / "repository", flat() | {"conftest.py": HOOKS})
     made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})

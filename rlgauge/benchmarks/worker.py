@@ -28,6 +28,7 @@ if __name__ == "__main__":  # before the project imports NumPy, which reads its 
     from rlgauge import process
 
     REQUESTS, REPLIES = os.fdopen(os.dup(0)), worker.begin()  # pytest captures the standard streams
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # with pytest's -s, processes that a test starts would read requests
     process.set_up(int(sys.argv[-2]), sys.argv[-1])
 
 import pytest
