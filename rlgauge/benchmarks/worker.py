@@ -444,7 +444,9 @@ def seed_all() -> None:
 
 
 def skip_reason(report: Any) -> str:
-    """Return why a test or a file was skipped."""
+    """Return why a test or a file was skipped, or why a test was expected to fail."""
+    if hasattr(report, "wasxfail"):
+        return f"xfail: {report.wasxfail.removeprefix('reason: ')}"
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
     return str(reason).removeprefix("Skipped: ")
 
