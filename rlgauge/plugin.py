@@ -289,7 +289,14 @@ class NotPassed(Exception):
 
 
 class Verdict(pytest.Item):
-    """The gate's verdict on a case as a test; the first one to run measures all cases."""
+    """The gate's verdict on a case as a test; the first one to run measures all cases.
+
+    It has no fixtures, but hooks of a project may look for some.
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.fixturenames, self.funcargs = list[str](), dict[str, Any]()
 
     def runtest(self) -> None:
         """Pass unless the case fails or the run is invalid."""

@@ -259,7 +259,7 @@ def digest(folder: Path, parts: Iterable[Path]) -> str:
     hash_ = hashlib.sha256()
     for path in sorted(path for path in parts if path.is_file() and path.parent.name != "__pycache__"):
         content = path.read_bytes()
-        hash_.update(f"{path.relative_to(folder)} {len(content)}\n".encode() + content)
+        hash_.update(os.fsencode(f"{path.relative_to(folder)} {len(content)}\n") + content)
     return hash_.hexdigest()
 
 

@@ -23,6 +23,7 @@ from . import interrupts
 SIDE = "RLGAUGE_GATE_SIDE"  # set to base or head in a worker
 GRACE = 1.0  # seconds to clean up after SIGTERM
 PYTHON = Path(sys.executable)
+PLUGINS = "PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD"  # select pytest's plugins, also in a worker
 COMPILER_CACHES = "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR"
 
 
@@ -59,7 +60,7 @@ class Side:
         rng = random.SystemRandom()
         own = ("COV_", "COVERAGE_", "PYTEST_", "GLIBC_TUNABLES")
         return {
-            **{name: value for name, value in os.environ.items() if not name.startswith(own)},
+            **{name: value for name, value in os.environ.items() if name in PLUGINS or not name.startswith(own)},
             "PYTHONPATH": str(self.root),
             "PYTHONHASHSEED": str(rng.randrange(1 << 32)),
             "PYTHONDONTWRITEBYTECODE": "1",

@@ -9,11 +9,36 @@ import pytest
 from rlgauge.benchmarks import builds
 from rlgauge.rule import GateError
 
-from .made import QUICK, WHOLE, Repository, compiled, flat, work
+from .made import FLAT_TESTS, QUICK, WHOLE, Repository, compiled, flat, work
 
 SLOW, KEPT = (f"benchmarks/test_sum.py::test_{name}" for name in ("slow", "kept"))
 BUILD = "python -m pip install --no-deps --no-build-isolation --quiet --disable-pip-version-check ."
 IN_PLACE = "python setup.py --quiet build_ext --inplace"
+INSTALL = (  # of a package, and of an empty one that hides the benchmarks if they are a package too
+    "import pathlib, sysconfig; site = pathlib.Path(sysconfig.get_path('purelib')); "
+    "[((site / name).mkdir(), (site / name / '__init__.py').touch()) for name in ('toy', 'benchmarks')]; "
+    "(site / 'toy/sorting.py').write_text(pathlib.Path('sorting.in').read_text())"
+)
+UNBUILT = {
+    **flat(),
+    "toy/sorting.py": "raise ImportError('it is not built')\n",
+    "sorting.in": work(slow=100, kept=100),
+}
+EDITABLE = """import sys
+from importlib.util import spec_from_file_location
+
+
+class Finder:  # as of meson-python
+    _top_level_modules = {"toy"}
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname.partition(".")[0] == "toy":
+            file = "toy/__init__.py" if fullname == "toy" else f"{fullname.replace('.', '/')}.py"
+            return spec_from_file_location(fullname, f"FOLDER/{file}")
+
+
+sys.meta_path.insert(0, Finder())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -68,28 +93,34 @@ def test_a_failed_build_is_one_line_and_leaves_nothing(tmp_path):
     ("beside", "paths"),
     [
         pytest.param({}, [], id="files", marks=pytest.mark.slow),
-        pytest.param({"benchmarks/__init__.py": ""}, [], id="package", marks=pytest.mark.slow),
+        pytest.param({"benchmarks/__init__.py": ""}, [], id="package"),
         pytest.param({}, ["benchmarks/test_sorting.py"], id="conftest loaded first"),
     ],
 )
 def test_the_built_package_is_imported_before_the_tree(tmp_path, beside, paths):
-    install = (
-        "import pathlib, sysconfig; made = pathlib.Path(sysconfig.get_path('purelib'), 'toy'); made.mkdir(); "
-        "(made / '__init__.py').touch(); (made / 'sorting.py').write_text(pathlib.Path('sorting.in').read_text())"
-    )
-    files = {
-        **flat(),
-        "toy/sorting.py": "raise ImportError('it is not built')\n",
-        "sorting.in": work(slow=100, kept=100),
-        **beside,
-    }
-    made = Repository(tmp_path / "toy", files)
+    made = Repository(tmp_path / "toy", {**UNBUILT, **beside})
     made.write({"sorting.in": work(slow=101, kept=100)})
-    ran = made.gate("HEAD", tmp_path, "--gate-build", f'python -c "{install}"', *paths, rule=QUICK, limit=400)
+    ran = made.gate("HEAD", tmp_path, "--gate-build", f'python -c "{INSTALL}"', *paths, rule=QUICK, limit=400)
     assert ran.artifact["records"], ran.text
     package = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages/toy/__init__.py of its build"
     assert f"\ntoy: base {package}, head {package}\n" in ran.text
     assert not [name for name, found in ran.findings.items() if found[0] == "error"], ran.text
+
+
+def test_a_build_is_imported_before_an_editable_install_of_the_working_tree(tmp_path):
+    made = Repository(tmp_path / "toy", {**UNBUILT, "pyproject.toml": '[project]\nname = "toy"\nversion = "1"\n'})
+    site, info = tmp_path / "site", tmp_path / "site" / "toy-1.dist-info"
+    made.write({
+        "sorting.in": work(slow=101, kept=100),
+        "benchmarks/test_sorting.py": FLAT_TESTS.replace("[10, 50]", "[50]"),
+        str(site / "sitecustomize.py"): "import _toy_editable_loader\n",  # what a path file would do
+        str(site / "_toy_editable_loader.py"): EDITABLE.replace("FOLDER", str(made.root)),
+        str(info / "METADATA"): "Metadata-Version: 2.1\nName: toy\nVersion: 1\n",
+        str(info / "RECORD"): "_toy_editable_loader.py,,\n",
+    })  # fmt: skip
+    options = "--gate-build", f'python -c "{INSTALL}"', "--collect-only"
+    ran = made.gate("HEAD", tmp_path, *options, rule=QUICK, PYTHONPATH=str(site))
+    assert (ran.code, "2 to time, 1 gone" in ran.text) == (0, True), ran.text
 
 
 @pytest.mark.slow

@@ -70,6 +70,7 @@ def test_arguments_reach_the_function_and_its_result_is_returned():
         return args, kwargs
 
     assert fixture()(target, 1, b=2) == ((1,), {"b": 2})
+    assert fixture()(target, function=3, self=4) == ((), {"function": 3, "self": 4})
     assert fixture().pedantic(target, [3], {"c": 4}, lambda: None, lambda *_, **__: None, 9, 8) == ((3,), {"c": 4})
     assert fixture().pedantic(target, setup=lambda: ([5], {"d": 6})) == ((5,), {"d": 6})
 

@@ -21,6 +21,7 @@ FILES = ["tests/test_a.py", "tests/test_b.py::test_it[1]"]
         ("--durations=5 -c other.ini -cother.ini --rootdir=x --confcutdir y", "--confcutdir y"),
         ("--pdb --trace --pdbcls IPython:It -k fast", "-k fast"),
         ("--stepwise --new-first --deselect a::b", "--deselect a::b"),
+        ("-m tests/test_a.py --gate-strict -k tests/test_a.py", "-m tests/test_a.py -k tests/test_a.py"),
     ],
 )
 @pytest.mark.parametrize("before", [True, False], ids=["files-first", "files-last"])

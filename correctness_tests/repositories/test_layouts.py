@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 
 import pytest
 
@@ -38,10 +41,14 @@ def python(tmp_path_factory):
         [folder / "bin/python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    places = [path for path in sys.path if path.endswith("site-packages")]
-    lines = [f"import site; site.addsitedir({path!r})" for path in places]
-    (folder.__class__(here.stdout.strip()) / "outer.pth").write_text("\n".join(lines) + "\n")
+    Path(here.stdout.strip(), "outer.pth").write_text(outer())
     return folder / "bin/python"
+
+
+def outer():
+    """Return the lines of a path file that makes the packages here importable."""
+    places = [path for path in sys.path if path.endswith("site-packages")]
+    return "".join(f"import site; site.addsitedir({path!r})\n" for path in places)
 
 
 def install(python, *projects):
@@ -51,12 +58,12 @@ def install(python, *projects):
     subprocess.run(command, check=True, env=environment())
 
 
-def gated(repository, tmp_path, *options, python=sys.executable, at="", against="start"):
+def gated(repository, tmp_path, *options, python=sys.executable, at="", against="start", **variables):
     """Run the gate in a folder of a repository. -> exit code, what it says"""
     words = repository.command(against, tmp_path, *options, rule=QUICK)
     done = subprocess.run(
         [python, "-m", *map(str, words)],
-        cwd=repository.root / at, env=environment(), capture_output=True, text=True, timeout=180,
+        cwd=repository.root / at, env=environment(**variables), capture_output=True, text=True, timeout=180,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr
 
@@ -186,20 +193,61 @@ def test_a_folder_named_like_an_installed_package_is_no_code_under_test(tmp_path
     assert (code, "1 to time" in text) == (0, True), text
 
 
-def test_a_compiled_file_that_git_ignores_asks_for_a_build(tmp_path):
-    files = {
-        "fast/__init__.py": "try:\n    from ._fast import slow\nexcept ImportError:\n    from .plain import slow\n",
-        "fast/plain.py": work(slow=100),
-        "tests/conftest.py": CLOCK,
-        "tests/test_fast.py": USES.format(module="fast"),
-        ".gitignore": IGNORED + "*.so\n",
-    }
+def test_an_environment_of_conda_in_the_repository_is_no_code_under_test(tmp_path):
+    files = {"pkg/__init__.py": work(slow=100), "tests/conftest.py": CLOCK, ".gitignore": f"{IGNORED}.pixi/\n"}
+    made = Repository(tmp_path / "repository", files | {"tests/test_pkg.py": USES.format(module="pkg")})
+    made.write({"pkg/__init__.py": work(slow=100) + "# changed\n"})
+    library, prefix = Path(sysconfig.get_path("stdlib")), made.root / ".pixi/envs/default"
+    inside = prefix / library.relative_to(sys.base_prefix)
+    made.write({str(prefix / "conda-meta/history"): "", str(inside / "site-packages/outer.pth"): outer()})
+    for path in library.iterdir():
+        if path.name != "site-packages":
+            (inside / path.name).symlink_to(path)
+    python = Path(sys.executable).resolve()
+    code, text = gated(made, tmp_path, COLLECT, python=python, PYTHONHOME=str(prefix))
+    assert (code, "1 to time" in text) == (0, True), text
+
+
+def test_names_of_files_need_not_be_utf_8(tmp_path):
+    files = {"pkg/__init__.py": work(slow=100), "tests/conftest.py": CLOCK, ".gitignore": IGNORED}
+    files |= {"tests/test_pkg.py": USES.format(module="pkg"), os.fsdecode(b"pkg/caf\xe9.txt"): ""}
     made = Repository(tmp_path / "repository", files)
-    made.at("start", {"fast/_fast.cpython-311-x86_64-linux-gnu.so": "", "fast/plain.py": work(slow=101)})
+    made.write({"pkg/__init__.py": work(slow=100) + "# changed\n"})
+    code, text = gated(made, tmp_path, COLLECT)
+    assert (code, "1 to time" in text) == (0, True), text
+
+
+FAST = {
+    "fast/__init__.py": "try:\n    from ._fast import slow\nexcept ImportError:\n    from .plain import slow\n",
+    "fast/plain.py": work(slow=100),
+    "tests/conftest.py": CLOCK,
+    "tests/test_fast.py": USES.format(module="fast"),
+    ".gitignore": IGNORED + "*.so\n",
+}
+COMPILED = "fast/_fast.cpython-311-x86_64-linux-gnu.so"
+
+
+def test_a_compiled_file_that_git_ignores_asks_for_a_build(tmp_path):
+    made = Repository(tmp_path / "repository", FAST)
+    made.at("start", {COMPILED: "", "fast/plain.py": work(slow=101)})
     code, text = gated(made, tmp_path)
     assert code == 2, text
-    assert "fast/_fast.cpython-311-x86_64-linux-gnu.so is compiled and not in git" in text
+    assert f"{COMPILED} is compiled and not in git" in text
     assert "--gate-build" in text
+
+
+def test_a_compiled_file_of_an_installed_project_named_in_setup_cfg_asks_for_a_build(tmp_path):
+    made = Repository(tmp_path / "repository", FAST | {"setup.cfg": "[metadata]\nname = fast\n"})
+    info = tmp_path / "site/fast-1.dist-info"
+    made.write({
+        "fast/plain.py": work(slow=101),
+        str(info / "METADATA"): "Metadata-Version: 2.1\nName: fast\nVersion: 1\n",
+        str(info / "RECORD"): f"{COMPILED},,\n",
+        str(info.parent / COMPILED): "",
+    })  # fmt: skip
+    code, text = gated(made, tmp_path, PYTHONPATH=str(info.parent))
+    assert code == 2, text
+    assert f"{COMPILED} is compiled and not in git" in text
 
 
 DEPENDING = {
@@ -299,6 +347,23 @@ def test_missing_lfs_objects_are_named_and_present_ones_used(tmp_path):
     _, text = gated(made, tmp_path, against="tracked")
     assert "1 to time" in text
     assert "error" not in text
+
+
+def test_a_file_that_git_ignores_is_named_when_a_test_reads_it(tmp_path):
+    files = {
+        "pkg/__init__.py": work(slow=100),
+        "tests/conftest.py": CLOCK,
+        "tests/test_pkg.py": USES.format(module="pkg").replace(
+            "def test_slow(benchmark):",
+            'from pathlib import Path\n\n\ndef test_slow(benchmark):\n    Path("data/numbers.txt").read_text()',
+        ),
+        ".gitignore": f"{IGNORED}data/\n",
+    }
+    made = Repository(tmp_path / "repository", files)
+    made.write({"pkg/__init__.py": work(slow=100) + "# changed\n", "data/numbers.txt": "1"})
+    code, text = gated(made, tmp_path)
+    assert code == 2, text
+    assert "; the working tree has data/numbers.txt, but git ignores it" in text, text
 
 
 def test_only_what_is_included_is_laid_out(tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .made import QUICK, Gated, Repository, flat
+import pytest
+
+from .made import FLAT_TESTS, QUICK, Gated, Repository, flat
 
 SETTINGS = """[tool.pytest.ini_options]
 addopts = "--gate-against=helped --durations=3 --benchmark-autosave --benchmark-json=run.json"
@@ -16,6 +18,88 @@ from toy import sorting
 def test_it(benchmark):
     benchmark(sorting.kept, [1] * COUNT * SIZE)
 """
+COVERAGE = """import pytest
+
+
+def pytest_addoption(parser):
+    parser.addoption("--cov", dest="cov_source", action="append", nargs="?", const=True, default=[])
+    parser.addoption("--no-cov", action="store_true")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config):
+    options = early_config.known_args_namespace
+    if options.cov_source and not options.no_cov:
+        raise pytest.UsageError("coverage is on")
+"""
+RANDOM = """def pytest_addoption(parser):
+    parser.addoption("--randomly-seed", type=int)
+"""
+HOOKS = """import pytest
+
+
+def pytest_runtest_setup(item):
+    assert "tmp_path" not in item.fixturenames
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if "tmp_path" in item.funcargs:
+        report.sections.append(("folder", str(item.funcargs["tmp_path"])))
+"""
+
+
+def install(folder, name, entry, code):
+    """Write a stand-in for a plugin of pytest, with its entry point, to a folder of PYTHONPATH."""
+    info = folder / f"{name}-1.dist-info"
+    info.mkdir(parents=True)
+    (folder / f"{name}.py").write_text(code)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[pytest11]\n{entry} = {name}\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "option", "code"),
+    [
+        ("pytest_cov", "pytest_cov", "--cov=toy", COVERAGE),
+        ("pytest_randomly", "randomly", "--randomly-seed=1", RANDOM),
+    ],
+)
+def test_workers_disable_a_plugin_whose_option_is_in_addopts(tmp_path, name, entry, option, code):
+    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": f"[pytest]\naddopts = {option}\n"})
+    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
+    install(tmp_path / "site", name, entry, code)
+    ran = made.gate("HEAD", tmp_path, "--collect-only", rule=QUICK, PYTHONPATH=str(tmp_path / "site"))
+    assert (ran.code, "3 to time" in ran.text) == (0, True), ran.text
+
+
+def test_plugins_that_a_variable_names_are_loaded_in_workers(tmp_path):
+    tests = FLAT_TESTS.replace("def test_slow(benchmark)", "def test_slow(benchmark, given)")
+    made = Repository(tmp_path / "repository", flat() | {"benchmarks/test_sorting.py": tests})
+    made.write({
+        "toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n",
+        str(tmp_path / "site/given.py"): "import pytest\n\n\n@pytest.fixture\ndef given():\n    return 1\n",
+    })  # fmt: skip
+    variables = {"PYTEST_PLUGINS": "given", "PYTHONPATH": str(tmp_path / "site")}
+    ran = made.gate("HEAD", tmp_path, "-k", "slow", rule=QUICK, **variables)
+    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
+
+
+def test_a_process_that_a_test_starts_reads_no_requests_without_capture(tmp_path):
+    reads = "def test_slow(benchmark):\n    assert not subprocess.run(['cat'], capture_output=True, timeout=20).stdout"
+    tests = "import subprocess\n\n" + FLAT_TESTS.replace("def test_slow(benchmark):", reads)
+    made = Repository(tmp_path / "repository", flat() | {"benchmarks/test_sorting.py": tests})
+    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
+    ran = made.gate("HEAD", tmp_path, "-s", "-k", "slow", rule=QUICK)
+    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
+
+
+def test_hooks_of_a_project_may_look_for_fixtures(tmp_path):
+    made = Repository(tmp_path / "repository", flat() | {"conftest.py": HOOKS})
+    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
+    ran = made.gate("HEAD", tmp_path, rule=QUICK)
+    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
 
 
 def test_addopts_reach_the_gate_but_not_its_workers_and_the_users_python_path_comes_behind_the_sides_own(tmp_path):

@@ -86,6 +86,18 @@ def test_a_side_has_one_revisions_code_and_the_others_benchmarks(tmp_path):
     assert not (head / "bench/test_new.py").samefile(tmp_path / "side/bench/test_new.py")
 
 
+def test_code_is_copied_where_there_are_no_hard_links(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", refuse)
+    code, head = made(tmp_path / "code", "pkg/a.py"), made(tmp_path / "head", "bench/test_new.py")
+    (code / "link.py").symlink_to("pkg/a.py")
+    overlay(tmp_path / "side", code, head, ["bench"])
+    assert (tmp_path / "side/pkg/a.py").read_text() == "pkg/a.py"
+    assert (tmp_path / "side/link.py").is_symlink()
+
+
 def test_links_stay_links_and_their_targets_stay(tmp_path):
     code = made(tmp_path / "code", "real/test_old.py", "pkg/a.py")
     (code / "bench").symlink_to("real")

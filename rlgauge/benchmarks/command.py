@@ -16,7 +16,7 @@ COMMON = ("-q", "--no-header", "--maxfail=0", "--continue-on-collection-errors",
 # plugins that disturb the measurement: name, module, options that disable it
 DISABLED = (
     ("xdist", "xdist", ("-n", "0")),
-    ("_cov", "pytest_cov", ("--no-cov",)),
+    ("pytest_cov", "pytest_cov", ("--no-cov",)),
     ("timeout", "pytest_timeout", ("--timeout", "0")),
     ("rerunfailures", "pytest_rerunfailures", ("--reruns", "0")),
 )
@@ -31,6 +31,7 @@ ALONE = (
     "-f", "--looponfail",
 )  # fmt: skip
 CONFIGURATION = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+SELECTING = "-k", "-m"  # options whose value may be equal to a file or directory
 CACHED_SELECTIONS = ("lf", "stepwise")  # options that select tests by the results of earlier runs
 
 
@@ -44,7 +45,8 @@ def disabling(run: pytest.Config | None, root: Path) -> list[str]:
     text = "".join(path.read_text(errors="replace") for path in files if path.is_file())
     options: list[str] = []
     for plugin, module, words in DISABLED:
-        if run.pluginmanager.hasplugin(plugin) if run else find_spec(module) and f"no:{plugin}" not in text:
+        blocked = any(f"no:{name}" in text for name in (plugin, plugin.removeprefix("pytest_")))
+        if run.pluginmanager.hasplugin(plugin) if run else find_spec(module) and not blocked:
             options += words
     return options
 
@@ -60,12 +62,12 @@ def forwarded(run: pytest.Config | None) -> list[str]:
 def for_workers(arguments: Sequence[str], files: Collection[str]) -> list[str]:
     """Return the arguments that workers need too, without `files` (paths and test ids)."""
     kept, dropped = list[str](), False
-    for word in arguments:
+    for before, word in zip(["", *arguments], arguments):
         if word.startswith("-"):  # the following words, up to the next option, are its values or files
             name = word.partition("=")[0]
             joined = name.startswith("-c") and not name.startswith("--")  # as in -cpytest.ini
             dropped = joined or name.startswith(("--gate-", "--benchmark-")) or name in WITH_VALUE or name in ALONE
-        if not dropped and word not in files:
+        if not dropped and (word not in files or before in SELECTING):  # as in pytest speed -m speed
             kept.append(word)
     return kept
 

@@ -7,14 +7,27 @@ from collections.abc import Collection, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+from typing import Any
+
+# attributes with the names of modules, of the finders for editable installs of meson-python and scikit-build-core
+KNOWN = "_top_level_modules", "known_source_files", "known_wheel_files"
 
 
 class PackageFinder(MetaPathFinder):
-    """Looks for packages in directories ahead of ``sys.path``, where pytest inserts test directories first."""
+    """Looks for packages in directories ahead of ``sys.path``, where pytest inserts test directories first.
+
+    Finders for an editable install of these packages are set aside: they would still find the packages' submodules.
+    """
 
     def __init__(self, names: Collection[str], folders: Sequence[str]) -> None:
         self.names, self.folders = frozenset(names), list(folders)
-        sys.meta_path.insert(0, self)
+        self.set_aside = [finder for finder in sys.meta_path if self.is_editable(finder)]
+        sys.meta_path[:] = [self, *(finder for finder in sys.meta_path if finder not in self.set_aside)]
+
+    def is_editable(self, finder: Any) -> bool:
+        """Return whether a finder belongs to an editable install of one of these packages."""
+        known = {name.partition(".")[0] for attribute in KNOWN for name in getattr(finder, attribute, ())}
+        return not known.isdisjoint(self.names)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -26,5 +39,6 @@ class PackageFinder(MetaPathFinder):
         return spec if spec and spec.loader and spec.origin else None
 
     def remove(self) -> None:
-        """Uninstall this finder."""
+        """Uninstall this finder, and restore those that it has set aside."""
         sys.meta_path.remove(self)
+        sys.meta_path[:0] = self.set_aside

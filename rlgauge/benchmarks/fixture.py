@@ -231,7 +231,7 @@ class Benchmark:
         self.stats: BenchmarkStats | None = None
         self.used = False
 
-    def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Time a function called with these arguments; return the result of a call made after the timing."""
         return self.run(TimedFunction(function, args, kwargs))
 

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+import configparser
+import re
 import sys
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
 from rlgauge.config import FILE, tomllib
 
+ENVIRONMENT = "pyvenv.cfg", "conda-meta"  # in the top directory of an environment of venv, and of conda or pixi
+EDITABLE = re.compile("^_.*editable")  # modules that make the editable installs of some build backends importable
+
 
 def installed_by(root: Path, top: Path) -> list[metadata.PackagePath]:
     """Return the files that the nearest project, from `root` up to `top`, has installed here; empty if none."""
     for folder in (root, *root.parents):
-        try:
-            name = tomllib.loads((folder / FILE).read_text())["project"]["name"]
-            return metadata.files(name) or []
-        except (OSError, ValueError, KeyError, TypeError, metadata.PackageNotFoundError):
-            if folder == top:
-                break
+        name = project_name(folder)
+        found = list(metadata.distributions(name=name)) if name else []
+        # the others are in source trees on the path, and list their sources
+        installed = [distribution for distribution in found if distribution.read_text("RECORD")] or found
+        if installed:
+            return [file for distribution in installed for file in distribution.files or []]
+        if folder == top:
+            break
     return []
+
+
+def project_name(folder: Path) -> str:
+    """Return the name of the project in a directory, from its pyproject.toml or setup.cfg; empty if there is none."""
+    setup = configparser.RawConfigParser()
+    with suppress(OSError, ValueError, configparser.Error):
+        setup.read_string((folder / "setup.cfg").read_text())
+    with suppress(OSError, ValueError, AttributeError):
+        table = tomllib.loads((folder / FILE).read_text())
+        if name := table.get("project", {}).get("name") or table.get("tool", {}).get("poetry", {}).get("name"):
+            return str(name)
+    return setup.get("metadata", "name", fallback="")
 
 
 def compiled_files(root: Path, top: Path) -> list[str]:
@@ -44,14 +64,14 @@ def editable_folders() -> list[Path]:
 def is_environment(folder: Path, top: Path) -> bool:
     """Return whether a directory belongs to an installed Python, such as a virtual environment in the repository."""
     inside_top = [folder, *(parent for parent in folder.parents if top in parent.parents)]
-    return "site-packages" in folder.parts or any((each / "pyvenv.cfg").exists() for each in inside_top)
+    return "site-packages" in folder.parts or any((each / name).exists() for each in inside_top for name in ENVIRONMENT)
 
 
 def modules_of(root: Path, top: Path) -> list[str]:
     """Return the names of the modules that the nearest project has installed here; empty if it is not installed."""
     files = [file for file in installed_by(root, top) if len(file.parts) > 1 or file.suffix in (".py", ".so")]
     names = {file.parts[0].partition(".")[0] for file in files}
-    return sorted(name for name in names if name.isidentifier() and "__" not in name)
+    return sorted(name for name in names if name.isidentifier() and "__" not in name and not EDITABLE.search(name))
 
 
 def is_module(path: Path) -> bool:

@@ -247,7 +247,8 @@ class Benchmarks:
         paths = [path for path in self.collected_paths() if (code / path.partition("::")[0]).exists()]
         if not paths or command.selects_by_cache(self.run):
             return []
-        worker = self.worker_arguments(code, side.root.parent / "own", paths, renamed=self.renamed)
+        imports = self.imports(code, side.python)
+        worker = self.worker_arguments(code, side.root.parent / "own", paths, imports, renamed=self.renamed)
         variables = {**side.variables, "PYTHONPATH": self.search_path(code, side.python, side.root.parent)}
         try:
             own = replace(side, root=code, worker=worker, variables=variables, start=self.start_in(code))
@@ -353,7 +354,8 @@ class Benchmarks:
         names = {*trees.packages(tree, self.paths, *self.import_folders(self.paths)), *self.project_modules}
         if self.build:
             modules = filter(installed.is_module, packages_of(python).iterdir())
-            names |= {path.name.partition(".")[0] for path in modules}
+            built = {path.name.partition(".")[0] for path in modules}
+            names |= {name for name in built if not is_test_folder(name)}  # many wheels contain their tests
         return sorted(names), self.own_folders(tree, python)
 
     def own_folders(self, tree: Path, python: Path) -> list[str]:
@@ -588,7 +590,7 @@ class Benchmarks:
                 if case.id in reply["missing"]:  # the side may have its own environment
                     raise GateError(f"{side.name}: {reply['missing'][case.id]}")
             if reply["strays"]:
-                raise wrong_import(side, f"{reply['strays'][0]} from the repository")
+                raise wrong_import(side, f"{reply['strays'][0]} from the repository", bool(self.build))
         origins = [reply["origins"] for reply in replies]
         imported = {name for reply in replies for name in reply["imported"]} or {*origins[0], *origins[1]}
         for name in sorted(imported - self.shadowed(sides, origins)):
@@ -596,7 +598,7 @@ class Benchmarks:
             for side, path in where:
                 own = [side.root.resolve(), *([side.python.parents[1].resolve()] if self.build else [])]
                 if not any(path.is_relative_to(folder) for folder in own):
-                    raise wrong_import(side, f"{name} from {path}")
+                    raise wrong_import(side, f"{name} from {path}", bool(self.build))
             self.origins[name] = [f"{side.name} {path_in(side, path)}" for side, path in where]
             if not all(path.is_relative_to(side.root.resolve()) for side, path in where):
                 self.outside.add(name)
@@ -649,11 +651,11 @@ def last_match(patterns: Mapping[str, Any], name: str, default: Any) -> Any:
     return next((value for pattern, value in reversed(list(patterns.items())) if matches(name, pattern)), default)
 
 
-def wrong_import(side: Side, source: str) -> GateError:
-    """Return the error for a side that imports a module from elsewhere than its own tree."""
+def wrong_import(side: Side, source: str, built: bool) -> GateError:
+    """Return the error for a side that imports a module from elsewhere than its own tree, or than its build."""
+    hint = "if it is an editable install, uninstall it" if built else "if the package is compiled, add --gate-build"
     return GateError(
-        f"{side.name} imports {source} instead of its own tree, so both sides would run the same code; if the package "
-        "is compiled, add --gate-build"
+        f"{side.name} imports {source} instead of its own tree, so both sides would run the same code; {hint}"
     )
 
 

@@ -179,5 +179,8 @@ def overlay(folder: Path, code: Path, benchmarks: Path, paths: Sequence[str]) ->
 
 
 def hard_link(source: str, target: str) -> None:
-    """Create a hard link to a file, or to a symbolic link itself."""
-    os.link(source, target, follow_symlinks=False)
+    """Create a hard link to a file, or to a symbolic link itself; copy it where the file system has no hard links."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(source, target, follow_symlinks=False)

@@ -28,6 +28,7 @@ if __name__ == "__main__":  # before the project imports NumPy, which reads its 
     from rlgauge import process
 
     REQUESTS, REPLIES = os.fdopen(os.dup(0)), worker.begin()  # pytest captures the standard streams
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # with pytest's -s, processes that a test starts would read requests
     process.set_up(int(sys.argv[-2]), sys.argv[-1])
 
 import pytest
@@ -82,7 +83,7 @@ class WorkerPlugin(worker.Requests):
     def __init__(self, requests: TextIO, replies: TextIO, settings: dict[str, Any]) -> None:
         super().__init__()
         self.requests, self.replies, self.packages = requests, replies, settings["packages"]
-        self.root, self.folder = settings["root"], settings["folder"]
+        self.root, self.folder, self.tree = settings["root"], settings["folder"], settings["tree"]
         self.files = LoadedFiles(settings["tree"]) if settings.get("trace") else None
         self.renamed: Mapping[str, str] = settings.get("renamed", {})
         self.items: dict[str, pytest.Item] = {}
@@ -97,8 +98,14 @@ class WorkerPlugin(worker.Requests):
         self.conftest = ""
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_load_initial_conftests(self) -> Generator[None, object, object]:
-        """Record which ``conftest.py`` fails to import on this side."""
+    def pytest_load_initial_conftests(
+        self, early_config: pytest.Config, parser: pytest.Parser
+    ) -> Generator[None, object, object]:
+        """Accept options of pytest-randomly, which is disabled; record which ``conftest.py`` fails to import here."""
+        if not hasattr(early_config.known_args_namespace, "randomly_reorganize"):
+            parser.addoption("--randomly-seed")
+            for option in ("--randomly-dont-reset-seed", "--randomly-dont-reorganize"):
+                parser.addoption(option, action="store_true")
         try:
             return (yield)
         except Exception as error:  # pytest has no public class for it
@@ -173,7 +180,8 @@ class WorkerPlugin(worker.Requests):
         report = yield
         if report.failed:
             error = report.call.excinfo.value
-            self.broken[report.nodeid] = {"failed": last_line(str(report.longrepr)), **self.absent_name(error)}
+            message = last_line(str(report.longrepr)) + self.left_out(error)
+            self.broken[report.nodeid] = {"failed": message, **self.absent_name(error)}
         elif report.skipped:
             self.broken[report.nodeid] = {"skipped": skip_reason(report)}
         return report
@@ -294,7 +302,7 @@ class WorkerPlugin(worker.Requests):
         failed = [report for report in self.reports if report.failed]
         skipped = [report for report in self.reports if report.skipped]
         if failed:
-            message = f"its {PHASES[str(failed[0].when)]} failed: {one_line(self.raised)}"
+            message = f"its {PHASES[str(failed[0].when)]} failed: {one_line(self.raised)}{self.left_out(self.raised)}"
             return {"failed": message, **self.absent_name(self.raised)}
         if skipped:
             return {"skipped": skip_reason(skipped[0])}
@@ -346,6 +354,19 @@ class WorkerPlugin(worker.Requests):
             error = error.__cause__ or error.__context__
         return {}
 
+    def left_out(self, error: BaseException | None) -> str:
+        """Return a hint if head lacks a file that the working tree has; else an empty text."""
+        name = error.filename if isinstance(error, FileNotFoundError) else None
+        if os.environ.get(SIDE) != "head" or not isinstance(name, str | os.PathLike):
+            return ""
+        try:
+            name = os.path.relpath(os.path.realpath(name), self.tree)
+        except FileNotFoundError:  # the test has removed its working directory
+            return ""
+        if name.startswith(os.pardir) or not os.path.exists(os.path.join(self.root, name)):
+            return ""
+        return f"; the working tree has {name}, but git ignores it, or include in [tool.rlgauge] leaves it out"
+
     def hello(self) -> dict[str, Any]:
         """Report that all tests are collected, with the values of their parameters on this side."""
         params = {
@@ -386,7 +407,8 @@ class WorkerPlugin(worker.Requests):
 
     def strays(self) -> Iterator[str]:
         """Yield the files of loaded modules that belong to the repository itself instead of to this side."""
-        allowed = (self.folder, sys.prefix, str(Path(__file__).parents[1]))
+        prefixes = [path for path in (sys.prefix, sys.base_prefix) if path.startswith(f"{self.root}{os.sep}")]
+        allowed = (self.folder, *prefixes, str(Path(__file__).parents[1]))
         for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None) or ""
             inside = file.startswith(f"{self.root}{os.sep}") and "site-packages" not in file
@@ -422,7 +444,9 @@ def seed_all() -> None:
 
 
 def skip_reason(report: Any) -> str:
-    """Return why a test or a file was skipped."""
+    """Return why a test or a file was skipped, or why a test was expected to fail."""
+    if hasattr(report, "wasxfail"):
+        return f"xfail: {report.wasxfail.removeprefix('reason: ')}"
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
     return str(reason).removeprefix("Skipped: ")
 
