@@ -69,7 +69,8 @@ class Plan:
     Attributes:
         precision: half width of the interval at which measuring stops, as a fraction of the ratio; for a difference, as
             a fraction of the longer time.
-        minutes: time after which no new pair is started; at least six pairs are measured.
+        minutes: time after which no new pair is started; at least six pairs are measured. With 0, noisy benchmarks get
+            fewer samples per pair.
         outputs: whether outputs must be ``close``, the ``same``, or are ``ignore``d.
         tolerance: largest difference of close outputs, as a fraction of an array's largest value; by default that of
             the tests' marks and settings.
@@ -404,7 +405,7 @@ class Comparisons:
         sampled = list(dict.fromkeys(self.sampled[name] for name in names))
         records = {name: Record() for name in sampled}
         try:
-            pair = self.pairs.measure_pair(records, sampled, self.place, thorough=True)
+            pair = self.pairs.measure_pair(records, sampled, self.place, thorough=self.plan.minutes > 0)
         except CaseError as error:
             raise ComparisonError(error.name, str(error)) from error
         except PairError as error:

@@ -186,7 +186,7 @@ def measure_group(
 
     def log_pair(names: Sequence[str]) -> None:
         values = comparisons.results[names[0]].values
-        outcome = f": {values[-1]:.4g}" if len(tests) == 1 else f" of {number_of(len(names), 'comparison')}"
+        outcome = f": {values[-1]:.4g}" if len(tests) == 1 else f", {number_of(len(names), 'comparison')}"
         log(f"pair {len(values)}{outcome}")
 
     try:

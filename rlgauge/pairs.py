@@ -26,6 +26,7 @@ MAX_ERROR = 0.01  # error of a pair's median below which no more blocks are meas
 COSTLY_SECONDS, COSTLY_FACTOR = 10.0, 2  # to prepare a costly case in every process, and factor of its blocks
 MAX_UNTIMED_TURN = 0.1  # most seconds of a turn that is mostly untimed
 MIN_COLD_CALL = 0.015  # seconds of a call that refills the caches in a small part of its time
+MIN_COLD_CALL_ON_ALL = 0.25  # the same on all cores, where it also wakes the library's threads
 
 
 class PairError(Exception):
@@ -83,7 +84,7 @@ class Cores:
         calls = min(calls, max(1, math.floor(2 * self.min_turn / call)))
         most = max(1, math.floor(MAX_UNTIMED_TURN / (calls * wall))) if wall > 2 * call else math.inf
         samples = int(min(most, math.ceil(self.min_turn / (calls * call))))
-        warm = self.one is None or call < MIN_COLD_CALL
+        warm = call < (MIN_COLD_CALL if self.one is not None else MIN_COLD_CALL_ON_ALL)
         block = 4 * wall * (samples * calls + warm)
         most = max(MIN_BLOCKS, math.floor(PAIR_SECONDS / block))
         return SamplePlan(calls, samples, warm, most, math.floor(NOISY_SECONDS / block))

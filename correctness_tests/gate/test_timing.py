@@ -59,7 +59,8 @@ def test_resets_and_the_warm_up_call_are_not_timed(counting):
 @pytest.mark.parametrize(
     ("place", "call", "calls", "plan"),
     [(ONE, 0.001, 1, (1, 5, True)), (ONE, 0.001, 30, (10, 1, True)), (ONE, 0.0149, 7, (1, 1, True)),
-     (ONE, 0.015, 2, (1, 1, False)), (ALL, 0.0125, 2, (2, 2, True)), (ALL, 0.016, 9, (5, 1, True))],
+     (ONE, 0.015, 2, (1, 1, False)), (ALL, 0.0125, 2, (2, 2, True)), (ALL, 0.016, 9, (5, 1, True)),
+     (ALL, 0.24, 1, (1, 1, True)), (ALL, 0.25, 1, (1, 1, False))],
 )  # fmt: skip
 def test_a_turn_takes_5_ms_on_one_core_and_40_ms_on_all(place, call, calls, plan):
     found = place.plan(call, calls)
