@@ -40,7 +40,7 @@ class Layout:
     def _side(self, commit: str | None, name: str) -> Side:
         code = self.code(commit)
         python = self.python_for(commit[:12] if commit else name, code)
-        folder = self.folder / "sides" / name / (commit or WORKING_TREE)
+        folder = self.folder / "sides" / name / (commit[:12] if commit else WORKING_TREE)  # paths of equal length
         return self.source.lay_out(name, code, self.folder / WORKING_TREE, folder, python)
 
 

@@ -120,7 +120,8 @@ class Worker(AbstractContextManager["Worker"]):
             with interrupts.allow_interrupts():
                 readable, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
             if not readable:
-                raise WorkerError(f"{self.side.name}: no reply within {self.limit:g} s{self.last_error_line()}")
+                words = f"no reply within {self.limit:g} s; if a call takes this long, raise --limit or --gate-limit"
+                raise WorkerError(f"{self.side.name}: {words}{self.last_error_line()}")
             part = os.read(self.process.stdout.fileno(), 1 << 16)
             if not part:
                 raise WorkerError(f"{self.side.name}: {self.how_it_ended()}{self.last_error_line()}")

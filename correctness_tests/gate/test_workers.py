@@ -76,8 +76,8 @@ def ask(head, do, limit):
 @pytest.mark.parametrize(
     ("do", "limit", "words"),
     [
-        ("hang", 0.2, r"^head: no reply within 0.2 s$"),
-        ("drip", 0.5, r"^head: no reply within 0.5 s$"),
+        ("hang", 0.2, r"^head: no reply within 0.2 s; if a call takes this long, raise --limit or --gate-limit$"),
+        ("drip", 0.5, r"^head: no reply within 0.5 s; "),
         ("leave", 30.0, r"^head: ended with code 3; no room left$"),
         ("errors", 30.0, r"^head: ended with code 1; ModuleNotFoundError: No module named 'a'$"),
         ("die", 30.0, r"^head: killed by SIGKILL$"),
