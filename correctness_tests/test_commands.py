@@ -251,7 +251,7 @@ def test_row_above_the_peak_of_the_machine_is_a_warning(toy, variables):
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
     assert "        above the measured peak\n" in done.stdout
-    warning = r"Above the machine's measured peak: toy\.overstated\[full-numpy-1000\] \(\d+ %\)\. "
+    warning = r"Above the machine's measured peak: toy\.overstated\[full-numpy-1000\] \(\d+%\)\. "
     assert re.search(warning, " ".join(done.stdout.split()))
     assert "ERROR" not in done.stdout
 

@@ -204,7 +204,7 @@ def test_ppo_loss_of_the_peers_is_ours(net, loops, seed):
     for clip_values in (True, False):  # no value has moved from that of the rollout, so that none is clipped
         agent.zero_grad()
         columns = obs.double(), actions, log_probs, of_rollout, advantages, returns
-        loss = loops.ppo_loss(agent, config, *columns, clip_values=clip_values)
+        loss = loops.ppo_loss(agent, config, clip_values, *columns)
         loss.backward()
         assert loss.item() == pytest.approx(wanted.item(), rel=1e-9)
         assert_same_gradient(agent, ours, loops)
@@ -220,7 +220,7 @@ def test_ppo_clips_how_far_values_move(loops):
     config = {"clip": 0.2, "value_weight": 1.0, "entropy_weight": 0.0}
     ones = torch.ones(2)
     columns = ones, ones.long(), ones, ones, 0 * ones, 4 * ones  # values move from 1 to 3; returns are 4
-    losses = [loops.ppo_loss(Constant(), config, *columns, clip_values=clip_values) for clip_values in (False, True)]
+    losses = [loops.ppo_loss(Constant(), config, clip_values, *columns) for clip_values in (False, True)]
     assert [loss.item() for loss in losses] == pytest.approx([(3 - 4) ** 2 / 2, (1.2 - 4) ** 2 / 2])
 
 
@@ -247,7 +247,8 @@ def test_agents_of_sorrel_update_like_ours(name, seed):
     assert first.keywords["items"] == second.keywords["items"]
     for _ in range(2):
         for theirs, ours in zip(*map(leaves, (sample(first), sample(second))), strict=True):
-            assert largest_difference(theirs, ours) < 1e-4
+            off = np.abs(theirs - ours) > 1e-4 * np.abs(ours).max()
+            assert off.mean() < 1e-3  # Adam's first step is +-lr, also where a gradient is only rounding error
 
 
 def test_dqn_of_stable_baselines3_has_our_net_and_learns_as_often(seed):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import select
 import signal
 import subprocess
@@ -138,11 +139,12 @@ class Worker(AbstractContextManager["Worker"]):
     def last_error_line(self) -> str:
         """Return the last line of standard error after ``; ``; if possible, one that is not indented.
 
-        If pytest has printed errors, it is the first of these.
+        If it is pytest's count of errors, return the first of these instead.
         """
         self.errors.seek(0)
         lines = [line for line in self.errors.read().decode(errors="replace").split("\n") if line.strip()]
-        if first := next((line for line in lines if line.startswith("E   ")), None):
+        first = next((line for line in lines if line.startswith("E   ")), None)
+        if first and re.match(r"\d+ errors? in ", lines[-1]):
             return f"; {first[1:].strip()}"
         lines = [line for line in lines if not line.startswith("  ")] or lines  # indented lines follow a usage error
         return f"; {lines[-1].strip()}" if lines else ""

@@ -364,7 +364,8 @@ def table(results: Path) -> str:
     asked = {row["package"] for row in starts.values() if row["run"] == "slowdown"}
     lines += [
         "",
-        f"In {sum(found.values())} of {len(asked)} packages, the first valid run found the slowdown and named nothing else.",
+        f"In {sum(found.values())} of {len(asked)} packages, the first valid run found the slowdown and named nothing "
+        "else.",
     ]
     for run, where in (("aa", "identical code"), ("slowdown", "benchmarks that the slowdown does not affect")):
         if judged[run]:

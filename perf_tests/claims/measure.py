@@ -65,7 +65,9 @@ def round_of(comparisons: Sequence[Comparison], number: int, folder: Path) -> di
     plan = Plan(minutes=0.0, seed=number, limit=LIMIT)
     try:
         with redirect_stdout(sys.stderr):
-            compare_file(source, ROOT, file, plan, out, out.exists(), lambda line: print(line, file=sys.stderr, flush=True))
+            compare_file(
+                source, ROOT, file, plan, out, out.exists(), lambda line: print(line, file=sys.stderr, flush=True)
+            )
     except GateError as stopped:
         if str(stopped).startswith("interrupted"):
             raise KeyboardInterrupt from stopped

@@ -86,8 +86,8 @@ def load(agent: Agent, params: Mapping[str, Any]) -> None:
 
 
 def ppo_loss(
-    agent: Agent, config: Mapping[str, Any], obs: Any, actions: Any, log_probs: Any, values: Any, advantages: Any,
-    returns: Any, clip_values: bool,
+    agent: Agent, config: Mapping[str, Any], clip_values: bool, obs: Any, actions: Any, log_probs: Any, values: Any,
+    advantages: Any, returns: Any,
 ) -> Any:  # fmt: skip
     """Return PPO's loss of a minibatch; ``clip_values`` also clips how far a value moves from that of the rollout."""
     clip = config["clip"]
@@ -214,8 +214,8 @@ class Ppo(Loop):
         losses: list[float] = []
         for _ in range(self.config["epochs"]):
             for rows in torch.randperm(len(columns[0])).split(self.config["batch_size"]):
-                batch = [column[rows] for column in columns]
-                losses.append(self.step(ppo_loss(self.agent, self.config, *batch, self.clip_values)))
+                batch: Any = [column[rows] for column in columns]
+                losses.append(self.step(ppo_loss(self.agent, self.config, self.clip_values, *batch)))
         return losses
 
 

@@ -167,8 +167,8 @@ class Agents:
             weights = {net: {name: array[n] for name, array in config[net].items()} for net in ("params", "target")}
             self.agents.append(Agent({**config, **weights}))
             if stored:
-                own = (stored[name][n] for name in ("frames", "actions", "rewards"))
-                self.buffers.append(Buffer(*own, stored["time"], stored["last"]))
+                frames, actions, rewards = (stored[name][n] for name in ("frames", "actions", "rewards"))
+                self.buffers.append(Buffer(frames, actions, rewards, stored["time"], stored["last"]))
 
     def reset(self) -> None:
         """Restore all agents."""
