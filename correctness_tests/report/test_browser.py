@@ -59,7 +59,8 @@ def page_file(tmp_path_factory):
     """The page of a run with all that there can be."""
     folder = tmp_path_factory.mktemp("report")
     runs = [write(folder, f"{threads}.json", measured(threads)) for threads in (2, 1)]
-    said = claims(context(), context(5.0, "holds", context="from full"), workload="pirl")
+    tests = {"base": "test_forward[naive-torch-1-host-32]", "change": "test_forward[full-torch-1-host-32]"}
+    said = claims(context(**tests), context(5.0, "holds", context="from full", **tests), workload="pirl")
     given = ["--claims", write(folder, "claims.json", said)]
     given += ["--gate", write(folder, "gate.json", artifact().to_json())]
     given += ["--history", write(folder, "history.jsonl", history())]
