@@ -112,9 +112,10 @@ def test_the_version_is_that_of_the_installed_package(capsys):
 
 def test_on_windows_the_command_says_that_it_runs_on_linux():
     code = """
-import sys
+import signal, sys
 import multiprocessing, packaging.requirements, pytest  # they look for the platform themselves
 sys.platform = "win32"
+del signal.SIGHUP
 sys.modules |= dict.fromkeys(("fcntl", "resource", "pwd", "grp", "termios"))
 from rlgauge import __main__, plugin
 from rlgauge.benchmarks import builds
