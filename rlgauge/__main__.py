@@ -195,6 +195,8 @@ def power(options: argparse.Namespace) -> int:
             raise GateError(f"--canaries: {pairs} is too small; choose 1 or more")
         slowdowns: tuple[float, ...] = ()
     else:
+        if options.minutes is not None and not options.minutes >= 0:
+            raise GateError(f"--minutes: {options.minutes:g} is out of range; choose 0 or more")
         slowdowns = SLOWDOWNS if options.slowdowns is None else parse_slowdowns(options.slowdowns)
     rule, faults = source.config.rules(options.rule), parse_faults(options.fault or [])
     measurement = Measurement(source, file, rule, options.limit, slowdowns, faults)

@@ -58,7 +58,8 @@ def commits_between(root: Path, good: str, bad: str) -> list[str]:
     commits = git(root, "rev-list", "--first-parent", "--reverse", f"{first}..{last}").decode().split()
     parents = git(root, "rev-list", "--first-parent", last).decode().split()
     if not commits or first not in parents:
-        raise GateError(f"{good}..{bad}: no commits; the first revision must be an ancestor of the second")
+        reason = f"{good}..{bad}: no commits; the first revision must be an ancestor of the second"
+        raise GateError("; ".join([reason, *revisions.shallow_hints(root)]))
     return commits
 
 

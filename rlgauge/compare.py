@@ -241,7 +241,8 @@ class TwoTestPairs(Pairs):
             if "failed" in reply:
                 raise CaseError(name, f"{test}: {reply['failed']}")
         if compared and not self.same(name, *files):
-            raise CaseError(name, f"{DIFFER}; if they should, add --outputs ignore")
+            pair = " and ".join(self.tests[name])
+            raise CaseError(name, f"{pair}: {DIFFER}; if they should, add --outputs ignore")
         self.info[name] = [reply.get("info", {}) for reply in replies]
         return True
 

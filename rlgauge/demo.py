@@ -51,7 +51,13 @@ def test_longest(benchmark):
 def test_squares(benchmark):
     assert benchmark(squares, 10_000) == 333_283_335_000
 '''
-BASE = {"words.py": WORDS, "sums.py": SUMS, "test_speed.py": TESTS, ".gitignore": ".rlgauge/\n__pycache__/\n"}
+BASE = {
+    "words.py": WORDS,
+    "sums.py": SUMS,
+    "test_speed.py": TESTS,
+    "pytest.ini": "[pytest]\n",  # otherwise pytest's root may be a folder above
+    ".gitignore": ".rlgauge/\n__pycache__/\n",
+}
 FAST, SLOW = "Counter(text.split())", "Counter(word for word in text.split() if word)"
 GATE = ("pytest", "--gate-against", "HEAD")
 PLANTED = "test_speed.py::test_frequencies"

@@ -8,6 +8,7 @@ from typing import Any
 
 from .chain import Point, series
 from .history import Entry
+from .report import as_code
 from .steps import Judged, Step, judged
 
 SHORT = 12  # characters of an abbreviated hash
@@ -63,7 +64,7 @@ def markdown(cases: Sequence[Mapping[str, Any]]) -> str:
     for case in worst:
         steps = "; ".join(f"`{step['commit'][:SHORT]}` {percent(step)}" for step in case["steps"]) or "-"
         end = percent(case["end"])
-        lines.append(f"| `{case['case']}` | {end} | {case['verdict']} | {len(case['points'])} | {steps} |")
+        lines.append(f"| {as_code(case['case'])} | {end} | {case['verdict']} | {len(case['points'])} | {steps} |")
     for case in worst:
         if case["steps"] or case["verdict"] != "ok":
             lines += ["", *commits(case)]

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SIGNALS = [
+    number for number in signal.Signals if number.name in ("SIGTERM", "SIGINT", "SIGHUP")  # Windows lacks the last
+]
 
 
 class DeferringHandler:

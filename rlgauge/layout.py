@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import revisions
+from .rule import GateError
 from .workers import Side
 
 if TYPE_CHECKING:
@@ -34,7 +36,11 @@ class Layout:
         """Return the directory with the files of a revision, given its full hash."""
         folder = self.folder / (commit or WORKING_TREE)
         if not folder.exists():
-            self.source.export(str(commit), folder)
+            try:
+                self.source.export(str(commit), folder)
+            except GateError:
+                shutil.rmtree(folder, ignore_errors=True)  # another call must not use the files written so far
+                raise
         return folder
 
     def _side(self, commit: str | None, name: str) -> Side:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from .artifact import Artifact, Outcome
@@ -104,6 +105,18 @@ def summary(outcome: Outcome) -> list[str]:
     return [*lines, *filter(None, [canaries(outcome.findings)])]
 
 
+def as_code(name: str) -> str:
+    """Format a test's id as code in a Markdown table, in which a pipe would end the cell."""
+    fence = "`" * (1 + max(map(len, re.findall("`+", name)), default=0))
+    space = " " if "`" in name else ""
+    return f"{fence}{space}{name}{space}{fence}".replace("|", "\\|")
+
+
+def as_cell(text: str) -> str:
+    """Format a text as part of a cell of a Markdown table."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
 def markdown(artifact: Artifact, outcome: Outcome) -> str:
     """Return a Markdown summary of a run, followed by that of the comparison with the anchor, if any."""
     text = comparison(artifact, outcome, "")
@@ -132,11 +145,11 @@ def comparison(artifact: Artifact, outcome: Outcome, role: str) -> str:
         lines += ["", f"| {' | '.join(columns)} |", "|---|---|---:|---:|---|---:|---|---|"]
     for name, finding in shown.items():
         reason = [f"allowed: {outcome.excused[name]}"] if name in outcome.excused else []
-        notes = "; ".join(note.replace("|", "\\|") for note in [*finding.notes, *reason])
+        notes = "; ".join(map(as_cell, [*finding.notes, *reason]))
         pairs = finding.pairs or ""
         verdict = NOT_MEASURED if finding.verdict == "error" and reason else finding.verdict
         sides = f"{duration(finding.base_seconds)} | {duration(finding.head_seconds)}"
         numbers = f"{sides} | {change(finding)} | {pairs} | {significance(finding)}"
-        lines.append(f"| `{name}` | {verdict} | {numbers} | {notes} |")
+        lines.append(f"| {as_code(name)} | {verdict} | {numbers} | {notes} |")
     lines += ["", canaries(outcome.findings)] if canaries(outcome.findings) else []
     return "\n".join(lines) + "\n"

@@ -75,15 +75,20 @@ def check_root(root: Path, here: Path) -> None:
         raise GateError(f"rootdir {root} is above the repository {top}: write --gate-json=FILE with =, not a space")
 
 
+def shallow_hints(root: Path) -> list[str]:
+    """Return a hint if a clone is shallow, else nothing."""
+    shallow = checked_git(root, "rev-parse", "--is-shallow-repository").strip() == b"true"
+    return ["this clone is shallow; run git fetch --unshallow"] if shallow else []
+
+
 def resolve(root: Path, revision: str) -> str:
     """Return the full hash of the commit that a revision names; raise GateError with hints if there is none."""
-    shallow = checked_git(root, "rev-parse", "--is-shallow-repository").strip() == b"true"
+    hints = shallow_hints(root)
     try:
         if revision.startswith("-"):
             raise subprocess.CalledProcessError(128, ["git"])
         return git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").decode().strip()
     except subprocess.CalledProcessError as error:
-        hints = ["this clone is shallow; run git fetch --unshallow"] if shallow else []
         raise GateError("; ".join([f"unknown revision {revision!r}", *hints, *hints_for(root, revision)])) from error
 
 

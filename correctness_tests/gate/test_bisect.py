@@ -83,6 +83,14 @@ def test_bisect_refuses_commits_that_are_not_in_order(toy, good, bad, message):
         commits_between(toy.root, good, bad)
 
 
+def test_bisect_in_a_shallow_clone_says_so(toy, tmp_path):
+    clone = Repository(tmp_path / "clone", {"a.txt": ""})
+    clone.git("fetch", "--quiet", "--depth=1", f"file://{toy.root}", "tag", "change")
+    clone.git("fetch", "--quiet", "--depth=1", f"file://{toy.root}", "+refs/tags/start:refs/tags/start")
+    with pytest.raises(GateError, match=r"ancestor of the second; this clone is shallow; run git fetch --unshallow$"):
+        commits_between(clone.root, "start", "change")
+
+
 def test_bisect_follows_first_parents(toy):
     tree, first, branch = toy.git("rev-parse", "change^{tree}", "change", "comment").split()
     merge = toy.git("commit-tree", tree, "-p", first, "-p", branch, "-m", "merge")

@@ -79,3 +79,11 @@ def test_markdown_of_a_run():
         "",
         report.canaries(outcome.findings),
     ]
+
+
+def test_ids_and_notes_do_not_break_the_table():
+    words = "its test failed: NameError:\nin <module> a | b"
+    artifact, outcome = decided({"a[x|y]": Record(state="gone"), "b[`z`]": Record(state="error", words=words)})
+    lines = report.markdown(artifact, outcome).splitlines()
+    assert "| `a[x\\|y]` | gone |  |  |  |  |  |  |" in lines
+    assert "| `` b[`z`] `` | error |  |  |  |  |  | its test failed: NameError: in &lt;module> a \\| b |" in lines

@@ -84,22 +84,44 @@ def test_a_shard_fails_only_if_it_measured_nothing(tmp_path, ends, written, code
     ]
 
 
-def test_all_shards_are_decided_together(tmp_path):
+@pytest.mark.parametrize("folders", [["shards/gate-1", "shards/gate-2"], ["shards"]], ids=["two", "one"])
+def test_all_shards_are_decided_together(tmp_path, folders):
     (tmp_path / "python").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\" > arguments\nexit 1\n")
     (tmp_path / "python").chmod(0o755)
-    for number in (1, 2):
-        (tmp_path / f"shards/gate-{number}").mkdir(parents=True)
-        (tmp_path / f"shards/gate-{number}/gate.json").touch()
+    for folder in folders:  # as actions/download-artifact extracts them
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "gate.json").touch()
     assert ran(tmp_path, script("gate-shards.yml", "verdict", "verdict"), PYTHON="./python") == (1, "")
-    files = ["shards/gate-1/gate.json", "shards/gate-2/gate.json"]
+    files = [f"{folder}/gate.json" for folder in folders]
     written = ["--json", "gate/gate.json", "--markdown", "gate/gate.md"]
     assert (tmp_path / "arguments").read_text().splitlines() == ["-m", "rlgauge", "merge", *files, *written]
 
 
 GH = """#!/bin/bash
 echo "$*" >> calls
-case "$*" in *--paginate*) cat found;; esac
+case "$*" in *--paginate*) cat found;; *) exit "$(cat code)";; esac
 """
+
+
+def action_step(name):
+    steps = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    (found,) = (step["run"] for step in steps if step["name"] == name)
+    return found
+
+
+@pytest.fixture
+def commented(tmp_path):
+    """Run the action's step that comments, after a run with this report. -> its exit code, and what it says"""
+
+    def run(report="### Speed\n", found="", code=0, pull_request="7"):
+        (tmp_path / "gh").write_text(GH)
+        (tmp_path / "gh").chmod(0o755)
+        for name, text in (("found", found), ("code", str(code)), ("gate.md", report), ("calls", "")):
+            (tmp_path / name).write_text(text)
+        variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "GITHUB_REPOSITORY": "o/r", "REPORT": "gate.md"}
+        return ran(tmp_path, action_step("comment"), PULL_REQUEST=pull_request, **variables)
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -109,19 +131,36 @@ case "$*" in *--paginate*) cat found;; esac
         ("41\n42\n", "api --silent --method PATCH repos/o/r/issues/comments/41"),
     ],
 )
-def test_the_action_updates_its_own_comment(tmp_path, found, call):
-    steps = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
-    (comment,) = (step["run"] for step in steps if step["name"] == "comment")
-    (tmp_path / "gh").write_text(GH)
-    (tmp_path / "gh").chmod(0o755)
-    (tmp_path / "found").write_text(found)
-    (tmp_path / "gate.md").write_text("### Speed\n")
-    variables = {
-        "PATH": f"{tmp_path}:/usr/bin:/bin",
-        "GITHUB_REPOSITORY": "o/r",
-        "PULL_REQUEST": "7",
-        "REPORT": "gate.md",
-    }
-    assert ran(tmp_path, comment, **variables) == (0, "")
+def test_the_action_updates_its_own_comment(tmp_path, commented, found, call):
+    assert commented(found=found) == (0, "")
     assert (tmp_path / "calls").read_text().splitlines()[1] == f"{call} -F body=@gate.md.comment"
     assert (tmp_path / "gate.md.comment").read_text() == "<!-- rlgauge -->\n### Speed\n"
+
+
+def test_a_comment_that_is_not_permitted_is_a_warning(commented):
+    code, words = commented(code=1)
+    assert (code, words.count("\n")) == (0, 1)
+    assert words.startswith("::warning::no comment: the permission pull-requests: write is missing")
+
+
+def test_without_a_pull_request_the_action_does_not_comment(tmp_path, commented):
+    assert commented(pull_request="") == (0, "")
+    assert (tmp_path / "calls").read_text() == ""
+
+
+def test_a_long_comment_is_cut_at_the_end_of_a_line(tmp_path, commented):
+    rows = [f"| `test_{number}` | ok |\n" for number in range(5000)]
+    assert commented("".join(rows)) == (0, "")
+    first, *lines = (tmp_path / "gate.md.comment").read_text().splitlines(keepends=True)
+    assert 50_000 < sum(map(len, lines)) < 65_000
+    assert lines == [*rows[: len(lines) - 2], "\n", "The summary of the run shows the other tests.\n"]
+
+
+def test_the_action_does_not_show_the_report_of_an_earlier_use(tmp_path):
+    (tmp_path / "python").write_text("#!/bin/sh\nexit 2\n")
+    (tmp_path / "python").chmod(0o755)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/gate.md").write_text("### Speed\n")
+    variables = {"PYTHON": "./python", "OUT": "out", "AGAINST": "main", "ARGUMENTS": ""}
+    assert ran(tmp_path, action_step("gate"), **variables) == (2, "")
+    assert not (tmp_path / "out/gate.md").exists()

@@ -92,6 +92,7 @@ def test_a_wrong_command_line_is_code_2_and_says_why(capsys, arguments, words):
         (["compare", "a", "b", "--precision=0"], "--precision: 0 is too small; choose 0.001 or more"),
         (["compare", "a"], "rlgauge compare: give two benchmarks, A and B, or --file FILE"),
         (["history", "--since", "v1", "--minutes", "nan"], "--minutes: nan is not above 0; choose a larger number"),
+        (["power", "--minutes=-1"], "--minutes: -1 is out of range; choose 0 or more"),
         (["power", "--canaries=1", "-k", "slow"], "--canaries: leave out -k slow: canaries are measured alone"),
         (["power", "--slowdowns=5%"], "--slowdowns: invalid value '5%'; give fractions above 0, for example 0.02,0.05"),
         (["power", "--fault=f"], "--fault: invalid value 'f'; write MODULE:FUNCTION or MODULE:FUNCTION=PATTERN"),
@@ -112,9 +113,10 @@ def test_the_version_is_that_of_the_installed_package(capsys):
 
 def test_on_windows_the_command_says_that_it_runs_on_linux():
     code = """
-import sys
+import signal, sys
 import multiprocessing, packaging.requirements, pytest  # they look for the platform themselves
 sys.platform = "win32"
+del signal.SIGHUP
 sys.modules |= dict.fromkeys(("fcntl", "resource", "pwd", "grp", "termios"))
 from rlgauge import __main__, plugin
 from rlgauge.benchmarks import builds

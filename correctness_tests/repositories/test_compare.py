@@ -114,7 +114,7 @@ MEASURED = [
     comparison("absent", "*slow]", "test_absent"),
 ]
 FAILED = {
-    "differ": "the outputs differ; if they should, add --outputs ignore",
+    "differ": f"{FILE}::test_pace[slow] and {FILE}::test_other: the outputs differ; if they should, add ",
     "broken": f"{FILE}::test_broken: its test failed: AttributeError: ",
     "no figure": f"--measure: {FILE}::test_waiting[6.0] has no figure 'wait' (choose from ",
 }

@@ -126,6 +126,22 @@ def test_a_failure_at_a_commit_is_named_and_the_rest_goes_on(tmp_path):
     assert sorted((e.commit, e.case) for e in entries(made)) == sorted(kept)
 
 
+def test_a_release_that_cannot_be_written_fails_at_every_commit(tmp_path):
+    made, _ = built(tmp_path / "repository", {})
+    made.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},vendor")  # a submodule, later removed
+    made.git("commit", "--quiet", "--message", "vendored")
+    made.git("tag", "v1")
+    for name in ("comment", "slower"):
+        made.write(COMMITS[name])
+        made.git("add", "--all")
+        made.git("commit", "--quiet", "--message", name)
+    code, text = made.run("rlgauge", "history", "--since", "v1", "--pairs", "1", *SELECTED)
+    assert code == 2, text
+    assert text.count("submodule vendor is not checked out: run git submodule update --init vendor") == 2
+    assert text.splitlines()[-1] == "history: no commit could be measured; the reason is above"
+    assert not (made.root / ".rlgauge" / "history.jsonl").exists()
+
+
 def test_a_test_that_the_release_lacks_is_missing_and_a_commit_gets_six_pairs(tmp_path):
     lacking = {**flat(), "toy/sorting.py": flat()["toy/sorting.py"].replace("def slow", "def quick")}
     made, names = built(tmp_path / "repository", {"with": flat()}, lacking)
