@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = [
-    number for number in signal.Signals if number.name in ("SIGTERM", "SIGINT", "SIGHUP")  # Windows lacks the last
+    number
+    for number in signal.Signals
+    if number.name in ("SIGTERM", "SIGINT", "SIGHUP")  # Windows lacks the last
 ]
 
 

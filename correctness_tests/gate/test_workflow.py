@@ -151,7 +151,7 @@ def test_without_a_pull_request_the_action_does_not_comment(tmp_path, commented)
 def test_a_long_comment_is_cut_at_the_end_of_a_line(tmp_path, commented):
     rows = [f"| `test_{number}` | ok |\n" for number in range(5000)]
     assert commented("".join(rows)) == (0, "")
-    first, *lines = (tmp_path / "gate.md.comment").read_text().splitlines(keepends=True)
+    _first, *lines = (tmp_path / "gate.md.comment").read_text().splitlines(keepends=True)
     assert 50_000 < sum(map(len, lines)) < 65_000
     assert lines == [*rows[: len(lines) - 2], "\n", "The summary of the run shows the other tests.\n"]
 

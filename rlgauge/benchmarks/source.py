@@ -236,7 +236,7 @@ class Benchmarks:
         with defer_interrupts(), Worker(side, available_cores(), 1, COLLECT_LIMIT) as worker:
             worker.ask("listing", deselected=deselected)
             reply = worker.reply()
-        self.broken = reply["broken"]
+        self.broken = reply.get("broken", {})  # absent if the tree has an older rlgauge
         return reply["listing"], reply["files"]
 
     def benchmarks_of(self, code: Path, side: Side) -> Collection[str]:
