@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rlgauge.measurements import keep, read
+from rlgauge.measurements import append, read
 from rlgauge.rule import GateError
 
 KINDS = "machine", "pair"
@@ -15,8 +15,8 @@ KINDS = "machine", "pair"
 def test_lines_are_appended_and_read_back(tmp_path):
     file = tmp_path / "a" / "b" / "kept.jsonl"
     lines = [{"what": "machine", "cores": 2}, {"what": "pair", "said": {"a": [0.5, 1e-9]}}, {"what": "pair"}]
-    for line in lines:
-        keep(file, line)
+    append(file, lines[:1])
+    append(file, lines[1:])
     assert [json.loads(line) for line in file.read_text().splitlines()] == lines
     assert file.read_text().endswith("\n")
     assert read(file, KINDS, "a command") == lines
@@ -28,10 +28,10 @@ def test_lines_are_appended_and_read_back(tmp_path):
     [
         (
             '{"what": "pair"}\n{"what": "round"}\n{"what": "other"}\n',
-            "unknown line 'round' (choose from machine, pair)",
+            "line 2: unknown line 'round' (choose from machine, pair)",
         ),
-        ('{"what": "pair"}\n{"what": ', "Expecting value"),
-        ("7\n", "'int' object is not subscriptable"),
+        ('{"what": "pair"}\n{"what": ', "line 2: Expecting value"),
+        ("7\n", "line 1: 'int' object is not subscriptable"),
     ],
 )
 def test_wrong_file_is_an_error_that_names_the_command(tmp_path, text, words):

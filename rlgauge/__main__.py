@@ -22,7 +22,7 @@ from .compare import rank as rank_all
 from .compare_file import compare_file
 from .config import read as read_settings
 from .config import settings_folder
-from .fields import FieldError
+from .fields import FieldError, seconds
 from .files import reserved
 from .merge import merge_artifacts
 from .plugin import RESERVED, parse_rule
@@ -376,7 +376,7 @@ def add_rule(command: argparse.ArgumentParser) -> None:
 def add_limit(command: argparse.ArgumentParser) -> None:
     """Add the option that limits the time of a request to a worker."""
     text = "seconds that one request to a worker may take (default: %(default)g)"
-    command.add_argument("--limit", type=float, default=LIMIT, metavar="SECONDS", help=text)
+    command.add_argument("--limit", type=seconds, default=LIMIT, metavar="SECONDS", help=text)
 
 
 def add_plan(command: argparse.ArgumentParser) -> None:

@@ -29,6 +29,7 @@ class Artifact:
         allowed: patterns of cases that may be slower or gone, with reasons.
         strict: whether inconclusive cases and changed outputs fail too.
         shard: (number, count) of the shard; None for all cases.
+        cases: number of cases in all shards; None in older artifacts.
         anchor: the comparison with an older revision, if any.
         told: additional lines for the report.
         complete: whether the run was completed rather than interrupted.
@@ -46,6 +47,7 @@ class Artifact:
     allowed: list[tuple[str, str]] = field(default_factory=list)
     strict: bool = False
     shard: tuple[int, int] | None = None
+    cases: int | None = None
     anchor: Artifact | None = None
     told: list[str] = field(default_factory=list)
     complete: bool = True

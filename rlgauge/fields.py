@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 import reprlib
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
@@ -111,3 +113,14 @@ def parse_fields(kind: Any, value: Any, path: tuple[str, ...]) -> Any:
         return kind(**values)
     except FieldError as error:
         raise FieldError((*path, *error.path), error.problem) from None
+
+
+def seconds(text: str) -> float:
+    """Parse a timeout in seconds, a finite number above 0; raise ArgumentTypeError for any other text."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < math.inf:
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds above 0, for example 300")
+    return value

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
-from . import machine
+from . import machine, measurements
 from .benchmarks.source import Benchmarks
 from .bisect import commits_between
 from .case import Case, by_cores
@@ -26,6 +26,7 @@ from .fields import FieldError, parse
 from .files import reserved
 from .layout import Layout, laid_out
 from .pairs import PairError, Pairs, cores
+from .plugin import RESERVED
 from .progress import about, number_of
 from .revisions import git, resolve
 from .rule import GateError, Record
@@ -87,14 +88,6 @@ def read(file: Path) -> list[Entry]:
         except (FieldError, ValueError) as error:
             raise GateError(f"{file}, line {number}: not a line that rlgauge history writes: {error}") from error
     return entries
-
-
-def append(file: Path, entries: Sequence[Entry]) -> None:
-    """Append entries to a file, all of them or none; raise Unwritable if that fails."""
-    before = file.read_bytes() if file.exists() else b""
-    after = before + b"".join(json.dumps(asdict(entry)).encode() + b"\n" for entry in entries)
-    with reserved(file, len(after)) as write:
-        write(after)
 
 
 def in_order(root: Path) -> list[str]:
@@ -163,6 +156,8 @@ class History:
         `since` itself is the anchor of commits that have no tag before them. Raises GateError if nothing could be
         measured.
         """
+        with reserved(self.file, RESERVED, "--file"):
+            pass  # check early that it can be written
         first, commits = resolve(self.root, since), commits_between(self.root, since, "HEAD")
         anchors = {commit: release_before(self.root, commit) or first for commit in commits}
         self.log(
@@ -212,7 +207,7 @@ class History:
         except (GateError, PairError) as error:
             self.fail(f"{commit[:12]} against {anchor[:12]}: {error}")
         if added:
-            append(self.file, added)
+            measurements.append(self.file, map(asdict, added))
             self.entries += added
 
     def fail(self, message: str) -> None:

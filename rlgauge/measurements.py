@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .files import reserved
 from .rule import GateError
 
 
-def keep(file: Path, line: Mapping[str, Any]) -> None:
-    """Append a line to a file."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a") as out:
-        out.write(json.dumps(line) + "\n")
+def append(file: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+    """Append lines to a file, all or none; raise Unwritable if that fails."""
+    before = file.read_bytes() if file.exists() else b""
+    after = before + b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    with reserved(file, len(after)) as write:
+        write(after)
 
 
 def read(file: Path, kinds: Collection[str], command: str) -> list[dict[str, Any]]:
@@ -22,12 +24,17 @@ def read(file: Path, kinds: Collection[str], command: str) -> list[dict[str, Any
 
     Raises GateError for any other file; `command` is the command that writes such files.
     """
+    lines: list[dict[str, Any]] = []
     try:
-        lines = [json.loads(line) for line in file.read_text().splitlines()]
-        if unknown := [line["what"] for line in lines if line["what"] not in kinds]:
-            raise ValueError(f"unknown line {unknown[0]!r} (choose from {', '.join(kinds)})")
+        for text in file.read_text().splitlines():
+            lines.append(json.loads(text))
+            if (what := lines[-1]["what"]) not in kinds:
+                raise ValueError(f"unknown line {what!r} (choose from {', '.join(kinds)})")
     except FileNotFoundError as error:
         raise GateError(f"nothing is measured yet; run: {command}") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise GateError(f"{file}: not a file that {command} writes: {error}") from error
+    except OSError as error:
+        raise GateError(f"{file}: cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        number = len(lines) + isinstance(error, json.JSONDecodeError)
+        raise GateError(f"{file}: not a file that {command} writes: line {number}: {error}") from error
     return lines

@@ -9,7 +9,7 @@ from .artifact import Artifact
 from .exit_code import INTERRUPTED
 from .rule import EXPECTED, SHARD_SEPARATOR, GateError, is_canary
 
-EQUAL = ("base", "head", "rule", "strict", "allowed")  # must be equal for all shards of one comparison
+EQUAL = ("base", "head", "rule", "strict", "allowed", "cases")  # must be equal for all shards of one comparison
 INSTALLED = ("python", "versions")  # must be equal on all machines
 
 
@@ -74,6 +74,10 @@ def combine(parts: Mapping[str, Artifact]) -> Artifact:
             else:
                 records[case], owner[case] = record, name
     first = next(iter(parts.values()))
+    if first.cases not in (None, len(owner)):
+        raise GateError(
+            f"the shards have {len(owner)} of {first.cases} cases; run all with the same tests and the same options"
+        )
     models = dict.fromkeys(str(machine["cpu_model"]) for machine in machines.values())
     return replace(
         first,

@@ -86,6 +86,8 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the gate's options."""
+    from .fields import seconds
+
     group = parser.getgroup("rlgauge gate")
     group.addoption("--gate-against", metavar="REV", help="compare the speed of the working tree with this revision")
     group.addoption("--gate-anchor", metavar="REV", help="also compare with an older revision, which shows slow drift")
@@ -139,7 +141,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--gate-limit",
-        type=float,
+        type=seconds,
         default=300.0,
         metavar="SECONDS",
         help="seconds that one request to a worker may take (default: 300)",

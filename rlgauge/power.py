@@ -110,7 +110,7 @@ class Measurement:
         end = time.monotonic() + 60 * minutes
         number = count(self.file)
         about = {"what": "machine", "date": datetime.date.today().isoformat(), **self.source.machine()}
-        measurements.keep(self.file, about)
+        measurements.append(self.file, [about])
         with laid_out(self.source, self.source.root) as layout:
             sides = [layout.side(None, name) for name in ("base", "head")]
             while number < most and time.monotonic() < end:
@@ -121,7 +121,7 @@ class Measurement:
                 except (CaseError, PairError) as error:
                     raise GateError(str(error)) from error
                 seconds = time.monotonic() - start
-                measurements.keep(self.file, {"what": "pair", **log_ratios, "seconds": round(seconds, 1)})
+                measurements.append(self.file, [{"what": "pair", **log_ratios, "seconds": round(seconds, 1)}])
                 number += 1
                 remaining = min(max(0.0, end - time.monotonic()), (most - number) * seconds)
                 self.log(f"power: {number_of(number, 'pair')}, the last in {seconds:.0f} s, {left(remaining)}")
@@ -152,7 +152,9 @@ def slowed_blocks(
     """
     for reply in ask_both(workers, "prepare", identity=name, fault=fault):
         if message := reason(reply):
-            raise GateError(f"{name}: {f'{fault}: ' if fault else ''}{message}")
+            raise GateError(
+                f"{name}: {f'{fault}: ' if fault else ''}{message}; mend the test, or add --deselect={name}"
+            )
     ask_both(workers, "place", core=place.one)
     timing = time_call(workers[0], name, name)
     plan = place.plan(timing.call, timing.calls, timing.wall)

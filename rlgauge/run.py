@@ -131,6 +131,7 @@ class Gate:
             rule=self.rule,
             records=self.records,
             shard=self.shard,
+            cases=len(self.names),
             told=self.source.notes(),
             complete=complete,
             fingerprints=dict(self.fingerprints),

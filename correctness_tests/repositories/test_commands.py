@@ -74,7 +74,7 @@ def test_replay_changes_the_given_numbers_of_the_rule(tmp_path, capsys, options,
     [
         (["bisect", "a", "good"], "the following arguments are required: BAD"),
         (["replay", "a.json", "--rule", "confirm"], "--rule: 'confirm': write NAME=VALUE[,NAME=VALUE]"),
-        (["bisect", "a", "b", "c", "--limit", "long"], "--limit: invalid float value: 'long'"),
+        (["bisect", "a", "b", "c", "--limit", "long"], "--limit: 'long' is not a number of seconds above 0"),
         (["merge", "a.json", "--rule", "confirm=3"], "unrecognized arguments: --rule confirm=3"),
         (["merge", "a.json", "--markdwn=b"], "unrecognized arguments: --markdwn=b; did you mean --markdown?"),
     ],

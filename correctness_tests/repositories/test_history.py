@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import signal
+from dataclasses import asdict
 
 import pytest
 
-from rlgauge.history import append, in_order, read, version_of
+from rlgauge.history import in_order, read, version_of
+from rlgauge.measurements import append
 
 from .entries import entry, pairs
 from .made import INI, Repository, eventually, flat
@@ -182,7 +184,7 @@ def test_ctrl_c_keeps_whole_entries_and_leaves_no_process(measured, tmp_path):
 )
 def test_a_mistake_is_one_line_and_code_2(measured, arguments, words):
     made, *_ = measured
-    append(made.root / "other.jsonl", [entry(1, 0, pairs(0.1))])
+    append(made.root / "other.jsonl", [asdict(entry(1, 0, pairs(0.1)))])
     before = entries(made)
     code, text = made.run("rlgauge", "history", *arguments)
     (made.root / "other.jsonl").unlink()

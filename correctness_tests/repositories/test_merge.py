@@ -53,7 +53,7 @@ def measured(draw):
 )
 def test_shards_decide_exactly_as_one_run_does(records, count):
     whole = artifact(records | CANARIES).decide()
-    joined = merge_artifacts(shards(records, count)).decide()
+    joined = merge_artifacts(shards(records, count, cases=len(records))).decide()
     assert {name: found for name, found in joined.findings.items() if not is_canary(name)} == {
         name: found for name, found in whole.findings.items() if not is_canary(name)
     }
@@ -100,6 +100,8 @@ def changed(**what):
         (changed(shard=(2, 3)), "2.json: it is one of 3 shards, but 1.json is one of 2"),
         (changed(records=CASES), "2.json: canary["),
         (changed(records=CASES | CANARIES), "2.json: a is also in 1.json; give each shard once"),
+        (changed(cases=4), "2.json: cases is 4, but 1.json has None"),
+        (shards(CASES, 2, cases=5), "the shards have 4 of 5 cases; run all with the same tests and the same options"),
         (changed(anchor=artifact(CANARIES)), "1.json: no comparison with an anchor, but 2.json has one"),
     ],
 )

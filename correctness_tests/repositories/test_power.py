@@ -57,7 +57,7 @@ def test_the_table_of_canaries_has_their_spread_and_how_often_they_are_called_sl
 
 
 def test_a_file_of_something_else_is_one_line(tmp_path):
-    measurements.keep(tmp_path / "power.jsonl", {"what": "round"})
+    measurements.append(tmp_path / "power.jsonl", [{"what": "round"}])
     with pytest.raises(GateError, match=r"unknown line 'round' \(choose from machine, pair\)$"):
         power.read(tmp_path / "power.jsonl")
     with pytest.raises(GateError, match=r"^power: the file has pairs of other benchmarks than the canaries; "):

@@ -214,11 +214,13 @@ def measure(file: Path, rounds: int, log: Callable[[str], None] = print) -> None
     """Append the machine, the overheads and some rounds to a file of JSON lines."""
     known = sum(line["what"] == "round" for line in read(file)) if file.exists() else 0
 
-    measurements.keep(file, {"what": "machine", "date": datetime.date.today().isoformat(), **machine.this_machine()})
-    measurements.keep(file, {"what": "costs", "pair": overhead(6), "plugin": unused(20)})
+    measurements.append(
+        file, [{"what": "machine", "date": datetime.date.today().isoformat(), **machine.this_machine()}]
+    )
+    measurements.append(file, [{"what": "costs", "pair": overhead(6), "plugin": unused(20)}])
     start = time.monotonic()
     for number in range(known, known + rounds):
-        measurements.keep(file, one_round(number))
+        measurements.append(file, [one_round(number)])
         each = (time.monotonic() - start) / (number - known + 1)
         log(f"small: {number - known + 1} of {rounds} rounds, {left(each * (known + rounds - number - 1))}")
 
