@@ -164,3 +164,16 @@ def test_the_action_does_not_show_the_report_of_an_earlier_use(tmp_path):
     variables = {"PYTHON": "./python", "OUT": "out", "AGAINST": "main", "ARGUMENTS": ""}
     assert ran(tmp_path, action_step("gate"), **variables) == (2, "")
     assert not (tmp_path / "out/gate.md").exists()
+
+
+@pytest.mark.parametrize(("merged", "revision"), [(True, "HEAD^1"), (False, "abc")])
+def test_the_action_compares_with_the_base_that_is_merged(tmp_path, merged, revision):
+    (tmp_path / "python").write_text("#!/bin/sh\nprintf '%s\\n' \"$3\"\n")
+    (tmp_path / "python").chmod(0o755)
+    identity = "-c", "user.name=a", "-c", "user.email=a@b"
+    for words in (("init", "-q"), (*identity, "commit", "-q", "--allow-empty", "-m", "merge")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    variables = {"PYTHON": "./python", "OUT": "out", "ARGUMENTS": "", "AGAINST": "", "BASE": "abc"}
+    given = variables | {"MERGED": head.strip() if merged else ""}
+    assert ran(tmp_path, action_step("gate"), **given) == (0, f"--gate-against={revision}\n")
