@@ -6,9 +6,9 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON_VERSION := $(or $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null),3.11)
-LOCK := requirements/py$(subst .,,$(PYTHON_VERSION)).txt
+LOCK := requirements/py311.txt
 # named by contents, because a git checkout or a cache changes times
-STAMP := $(VENV)/.ready-$(shell cat $(wildcard $(LOCK)) pyproject.toml workloads/pyproject.toml VERSION | sha256sum | head -c 12)
+STAMP := $(VENV)/.ready-$(shell cat $(LOCK) pyproject.toml workloads/pyproject.toml VERSION | sha256sum | head -c 12)
 RAY := .venv-ray
 RAY_LOCK := requirements/ray.txt
 RAY_STAMP := $(RAY)/.ready
@@ -44,7 +44,7 @@ setup: $(STAMP)  ## make .venv from the lock file (once; 2.3 GB, about 2 minutes
 $(STAMP):
 	@command -v g++ >/dev/null || { echo 'g++ is missing (torch.compile needs it): apt-get install g++'; exit 1; }
 	@command -v $(PYTHON) >/dev/null || { echo '$(PYTHON) is missing; name another with PYTHON=...'; exit 1; }
-	@test -f $(LOCK) || { echo '$(PYTHON): there is no lock file for Python $(PYTHON_VERSION); see requirements'; exit 1; }
+	@case $(PYTHON_VERSION) in 3.11|3.12) ;; *) echo 'the lock file is for Python 3.11 and 3.12; set PYTHON=python3.11'; exit 1;; esac
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	PIP_RETRIES=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(LOCK)

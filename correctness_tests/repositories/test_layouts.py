@@ -210,7 +210,7 @@ def test_an_environment_of_conda_in_the_repository_is_no_code_under_test(tmp_pat
 
 def test_names_of_files_need_not_be_utf_8(tmp_path):
     files = {"pkg/__init__.py": work(slow=100), "tests/conftest.py": CLOCK, ".gitignore": IGNORED}
-    files |= {"tests/test_pkg.py": USES.format(module="pkg"), os.fsdecode(b"pkg/caf\xe9.txt"): ""}
+    files |= {"tests/test_pkg.py": USES.format(module="pkg"), os.fsdecode(b"pkg/\xe9.txt"): ""}
     made = Repository(tmp_path / "repository", files)
     made.write({"pkg/__init__.py": work(slow=100) + "# changed\n"})
     code, text = gated(made, tmp_path, COLLECT)
