@@ -279,6 +279,15 @@ def test_a_file_that_is_loaded_and_not_depended_on_is_an_error_that_names_it(tmp
     assert "it loads pkg/two.py: add the file to its depends in [tool.rlgauge]" in text
 
 
+def test_depends_may_have_wildcards(tmp_path):
+    settings = DEPENDING["pyproject.toml"].replace("pkg/one.py", "pkg/o*.py")
+    assert settings != DEPENDING["pyproject.toml"]
+    made = Repository(tmp_path / "repository", {**DEPENDING, "pyproject.toml": settings})
+    made.at("start", {"pkg/two.py": work(slow=200)})
+    code, text = gated(made, tmp_path, "-k", "test_one")
+    assert (code, "passed: 1 unchanged" in text) == (0, True), text
+
+
 def test_a_path_that_does_not_exist_is_not_loaded(tmp_path):
     looks = f"import contextlib\n\nwith contextlib.suppress(OSError):\n    open('absent')\n\n{work(slow=100)}"
     made = Repository(tmp_path / "repository", {**DEPENDING, "pkg/one.py": looks})

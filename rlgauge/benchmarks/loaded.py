@@ -44,6 +44,5 @@ class LoadedFiles:
         files = {os.path.realpath(file) for file in [*self.files, *filter(None, modules)]}
         spawned = self.spawned or not sys.modules.keys().isdisjoint(SPAWNERS)
         self.files, self.spawned = set(), False
-        # Some opened paths do not exist, for example those on sys.path that stand for an editable install.
-        inside = [file[len(self.prefix) :] for file in files if file.startswith(self.prefix) and os.path.exists(file)]
+        inside = [file[len(self.prefix) :] for file in files if file.startswith(self.prefix)]
         return {"files": sorted(file for file in inside if "__pycache__" not in file), "spawned": spawned}

@@ -569,7 +569,9 @@ class Benchmarks:
                     reply = process.reply()
                     if reply["spawned"] or common["spawned"]:
                         return None
-                    found[name] = {*reply["files"], *common["files"]}
+                    # some do not exist, for example entries of sys.path that stand for an editable install
+                    loaded = {*reply["files"], *common["files"]}
+                    found[name] = {file for file in loaded if (side.root / file).exists()}
         except WorkerError:
             return None
         return found

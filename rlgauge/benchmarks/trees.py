@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePath, PurePosixPath
 
 from rlgauge.revisions import matches_any
@@ -52,8 +53,19 @@ def conftests(paths: Iterable[str], root: Path) -> list[str]:
 
 
 def is_inside(path: str, paths: Iterable[str]) -> bool:
-    """Return whether a path equals one of `paths` or lies inside one of them."""
-    return any(path == other or path.startswith(f"{other.rstrip('/')}/") or other == "." for other in paths)
+    """Return whether a path equals one of `paths` or lies inside one of them; ``*`` and ``?`` match part of a name."""
+    return any(
+        path == other or path.startswith(f"{other.rstrip('/')}/") or other == "." or fits(path, other)
+        for other in paths
+    )
+
+
+def fits(path: str, pattern: str) -> bool:
+    """Return whether the first names of a path match a pattern with ``*`` or ``?``, name by name."""
+    if not {"*", "?"}.intersection(pattern):
+        return False
+    names, wanted = path.split("/"), pattern.rstrip("/").split("/")
+    return len(names) >= len(wanted) and all(map(fnmatchcase, names, wanted))
 
 
 def packages(tree: Path, benchmarks: Sequence[str], folders: Sequence[str], bases: Sequence[str]) -> list[str]:
