@@ -23,9 +23,9 @@ from .compare_file import compare_file
 from .config import read as read_settings
 from .config import settings_folder
 from .fields import FieldError, seconds
-from .files import reserved
+from .files import RESERVED, reserved
 from .merge import merge_artifacts
-from .plugin import RESERVED, parse_rule
+from .plugin import parse_rule
 from .power import SLOWDOWNS, Measurement, parse_faults, parse_slowdowns
 from .progress import number_of, to_stderr
 from .revisions import resolve
@@ -387,7 +387,7 @@ def add_plan(command: argparse.ArgumentParser) -> None:
     add("--outputs", choices=OUTPUTS, default=Plan.outputs, help=outputs)
     precision = "stop when the interval's half width is this fraction of the ratio (default: %(default)g)"
     add("--precision", type=float, default=Plan.precision, metavar="FRACTION", help=precision)
-    minutes = "stop after N minutes, but not before six pairs (default: %(default)g)"
+    minutes = "stop after N minutes, but not before six pairs; 0: six quick pairs (default: %(default)g)"
     add("--minutes", type=float, default=Plan.minutes, metavar="N", help=minutes)
     add("--json", type=Path, metavar="FILE", help="write all results to FILE as JSON")
     add_limit(command)

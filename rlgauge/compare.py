@@ -461,9 +461,9 @@ def compare(source: Benchmarks, first: str, second: str, plan: Plan, log: Callab
     Raises GateError if one is unknown or fails, or if their outputs differ.
     """
     cases = all_cases(source)
-    one, other = (cases[resolve_id(id, cases, name, source.broken)] for id, name in ((first, "A"), (second, "B")))
+    tests = cases[resolve_id(first, cases, "A", source.broken)], cases[resolve_id(second, cases, "B", source.broken)]
     with laid_out(source, source.root) as layout:
-        comparisons = Comparisons(source, layout, {"": (one, other)}, {"": plan})
+        comparisons = Comparisons(source, layout, {"": tests}, {"": plan})
         result = comparisons.results[""]
         comparisons.measure_all(lambda: log(f"compare: pair {len(result.values)}: {result.values[-1]:.4g}"))
     return result

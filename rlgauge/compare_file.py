@@ -18,9 +18,8 @@ from .case import Case
 from .compare import MEMORY, Comparisons, Plan, SkippedError, all_cases, resolve_id
 from .config import tomllib
 from .fields import FieldError, parse
-from .files import reserved
+from .files import check_file, reserved
 from .layout import Layout, laid_out
-from .plugin import RESERVED
 from .progress import number_of
 from .resume import hash_of_installed
 from .revisions import digest
@@ -114,8 +113,7 @@ def compare_file(
     interrupted run are kept.
     """
     comparisons = read(file, default)
-    with reserved(out, RESERVED, "--json"):
-        pass  # check early that it can be written
+    check_file(out, "--json")
     rows: dict[str, Row] = {}
     try:
         cases = all_cases(source)

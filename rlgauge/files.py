@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+RESERVED = 1 << 20  # bytes reserved for a file before anything is measured
 WRITTEN = 60.0  # seconds after which a linker is assumed to have stopped writing
 
 
@@ -73,6 +74,12 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
         writes = [stack.enter_context(reserved(path, len(content))) for path, content in contents.items()]
         for write, content in zip(writes, contents.values()):
             write(content)
+
+
+def check_file(path: Path, option: str) -> None:
+    """Raise Unwritable unless a file can be written; its content stays."""
+    with reserved(path, RESERVED, option):
+        return
 
 
 def check_folder(path: Path) -> None:

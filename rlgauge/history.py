@@ -23,10 +23,9 @@ from .benchmarks.source import Benchmarks
 from .bisect import commits_between
 from .case import Case, by_cores
 from .fields import FieldError, parse
-from .files import reserved
+from .files import check_file
 from .layout import Layout, laid_out
 from .pairs import PairError, Pairs, cores
-from .plugin import RESERVED
 from .progress import about, number_of
 from .revisions import git, resolve
 from .rule import GateError, Record
@@ -156,8 +155,7 @@ class History:
         `since` itself is the anchor of commits that have no tag before them. Raises GateError if nothing could be
         measured.
         """
-        with reserved(self.file, RESERVED, "--file"):
-            pass  # check early that it can be written
+        check_file(self.file, "--file")
         first, commits = resolve(self.root, since), commits_between(self.root, since, "HEAD")
         anchors = {commit: release_before(self.root, commit) or first for commit in commits}
         self.log(

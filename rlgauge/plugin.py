@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 INVALID = 2  # exit code
 INTERRUPTED = "interrupted: no verdict"
 MARK = "rlgauge(cores, tolerance, outputs): cores to time a test on, and how to compare its outputs with base's"
-RESERVED = 1 << 20  # bytes reserved for a file before anything is timed
 NEED_AGAINST = (
     "--gate-anchor", "--gate-benchmarks", "--gate-own-benchmarks", "--gate-renamed", "--gate-build", "--gate-shard",
     "--gate-allow", "--gate-strict", "--gate-resume", "--gate-memory",
@@ -216,7 +215,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from .allowed import parse_allowed
     from .benchmarks.source import Benchmarks
     from .config import read, settings_folder
-    from .files import reserved
+    from .files import RESERVED, reserved
     from .interrupts import by_sigterm
     from .revisions import check_root
     from .rule import GateError

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlgauge.machine import called
 
-from ..report.table import duration, factor, quantity
+from ..report.table import duration, factor, joined, quantity
 from .ledger import SLOWDOWN, VERSION, WORDS
 
 Row = Mapping[str, Any]
@@ -84,7 +84,9 @@ def summary(rows: Sequence[Row]) -> str:
                 absent += 1
             else:
                 (others if row["least"] is None else promised)[context["verdict"]] += 1
-    sentences = [f"Of {promised.total()} comparisons with a published figure, {counted(promised)}."]
+    sentences = []
+    if promised:
+        sentences.append(f"Of {promised.total()} comparisons with a published figure, {counted(promised)}.")
     if others:
         sentences.append(f"Of {others.total()} without one, {counted(others)}.")
     if absent:
@@ -94,8 +96,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 def counted(words: Counter[str]) -> str:
     """Return the count of each verdict in words."""
-    parts = [f"{words[word]} {VERBS[word][words[word] > 1]}" for word in VERBS if words[word]]
-    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+    return joined([f"{words[word]} {VERBS[word][words[word] > 1]}" for word in VERBS if words[word]], "and")
 
 
 def page(ledger: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ Axes: T steps, N environments, B images of a batch, A = 15 actions. Environments
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -134,7 +135,7 @@ def impala_loss(
     return policy_loss + config["value_weight"] * value_loss - config["entropy_weight"] * policy.entropy().sum()
 
 
-class Loop:
+class Loop(ABC):
     """Alternates between a rollout and learning from it; a call does both once. Subclasses set ``optimizer``."""
 
     optimizer: Any
@@ -175,9 +176,9 @@ class Loop:
         self.optimizer.step()
         return float(loss.item())
 
+    @abstractmethod
     def learn(self) -> list[float]:
         """Learn from the rollout; return the loss of each update."""
-        raise NotImplementedError
 
     def __call__(self) -> list[Any]:
         """Play and learn once.  -> rewards f32[T, N], ended f32[T, N], losses f32[U]"""

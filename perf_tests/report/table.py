@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from perf_tests.suite.limits import above_peak, above_peak_warnings, share_words
@@ -115,6 +115,12 @@ def wrapped(text: str, indent: int = 0, hanging: int | None = None) -> str:
         break_on_hyphens=False,
     )
     return "\n".join(lines).replace("\xa0", " ")
+
+
+def joined(words: Sequence[str], last: str) -> str:
+    """Return words as a list in a sentence, with ``last`` (and, or) before the last one."""
+    *head, tail = words
+    return f"{', '.join(head)} {last} {tail}" if head else tail
 
 
 def listed(text: str) -> str:

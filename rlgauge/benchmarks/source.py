@@ -66,6 +66,7 @@ class Benchmarks:
         renamed: head's test id by base's.
         marks: arguments of each test's ``rlgauge`` mark.
         arguments: pytest arguments for workers where there is no run.
+        broken: why files cannot be collected, by file, where there is no run.
         origins: where each side imports a package from.
         outside: packages that a side imports from elsewhere than its tree.
         generated: package files that git ignores, which no revision has.
@@ -215,8 +216,9 @@ class Benchmarks:
                 files = [] if arguments else [self.relative(self.root)]
                 worker = self.worker_arguments(self.top, folder, files, imports)
                 side = Side("head", self.top, PYTHON, worker, {"PYTHONPATH": path}, start=self.root)
-                self.marks, files = self.collect(side, deselected)
-                self.arguments = command.for_workers(arguments, files)
+                found = self.collect(side, deselected)
+                self.marks, self.broken = found["listing"], found["broken"]
+                self.arguments = command.for_workers(arguments, found["files"])
                 self.names = list(self.marks)
         except WorkerError as error:
             raise GateError(str(error)) from error
@@ -228,16 +230,14 @@ class Benchmarks:
             raise GateError("no benchmark was found: no test uses the fixture or mark benchmark")
         self.paths = self.benchmark_paths()
 
-    def collect(self, side: Side, deselected: bool = False) -> tuple[dict[str, dict[str, Any]], list[str]]:
-        """Return the mark settings of the benchmarks that a worker collects and selects, and their files.
+    def collect(self, side: Side, deselected: bool = False) -> dict[str, Any]:
+        """Return what a worker collects and selects: see :meth:`.worker.WorkerPlugin.listing`.
 
         `deselected` includes tests that the project's own hooks deselect.
         """
         with defer_interrupts(), Worker(side, available_cores(), 1, COLLECT_LIMIT) as worker:
             worker.ask("listing", deselected=deselected)
-            reply = worker.reply()
-        self.broken = reply.get("broken", {})  # absent if the tree has an older rlgauge
-        return reply["listing"], reply["files"]
+            return worker.reply()
 
     def benchmarks_of(self, code: Path, side: Side) -> Collection[str]:
         """Return the selected benchmarks in a revision's own files; empty where these cannot be determined.
@@ -252,7 +252,7 @@ class Benchmarks:
         variables = {**side.variables, "PYTHONPATH": self.search_path(code, side.python, side.root.parent)}
         try:
             own = replace(side, root=code, worker=worker, variables=variables, start=self.start_in(code))
-            return {*self.collect(own)[0], *self.renamed.values()}
+            return {*self.collect(own)["listing"], *self.renamed.values()}
         except WorkerError:  # a file cannot be imported: do not report anything as gone
             return []
 

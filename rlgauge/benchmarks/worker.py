@@ -377,7 +377,7 @@ class WorkerPlugin(worker.Requests):
         return {"parameters": params}
 
     def listing(self, deselected: bool = False) -> dict[str, Any]:
-        """Return the selected benchmarks of this side with their mark settings."""
+        """Return the selected benchmarks with their mark settings, the arguments that select them, and broken files."""
         assert self.session
         selected = set(self.items.values() if deselected else self.session.items)
         chosen = {name: item for name, item in self.items.items() if item in selected and is_benchmark(item)}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from perf_tests.report.order import Row, Span, items, per_item
-from perf_tests.report.table import factor, quantity
+from perf_tests.report.table import factor, joined, quantity
 from rlgauge.statistics import FEWEST
 
 from .figures import by, label
@@ -71,24 +71,18 @@ def where(row: Row) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in axes.items())
 
 
-def listed(words: Sequence[str], last: str) -> str:
-    """Return words as a list in a sentence."""
-    *head, tail = words
-    return f"{', '.join(head)} {last} {tail}" if head else tail
-
-
 def advice(rows: Sequence[Row]) -> str:
     """Return the recommendation for one op as a sentence; it compares rows of one precision at equal axes."""
     best, *others = chosen(max(by(rows, "precision").values(), key=lambda found: (backends(found), len(found))))
     slower = [row for row in others if faster(best, row)]
     tied = [best, *(row for row in others if not faster(best, row))]
     at = f" at {where(best)}" if best["axes"] else ""
-    rates = listed([quantity(rate(row)) for row in tied], "and")
-    use = f"Use {listed([label(row) for row in tied], 'or')}{at}: {rates} {best['unit']}/s"
+    rates = joined([quantity(rate(row)) for row in tied], "and")
+    use = f"Use {joined([label(row) for row in tied], 'or')}{at}: {rates} {best['unit']}/s"
     if not others:
         return f"{use}, the only one measured."
     gains = " to ".join(dict.fromkeys(factor(gain(best, row).middle) for row in [*slower[:1], *slower[-1:]]))
-    compared = f"{gains} times as fast as {listed([label(row) for row in slower], 'and')}" if slower else ""
+    compared = f"{gains} times as fast as {joined([label(row) for row in slower], 'and')}" if slower else ""
     if len(tied) == 1:
         return f"{use}, {compared}."
     few = any(row["samples"] < FEWEST for row in tied)
