@@ -35,6 +35,22 @@ def pytest_load_initial_conftests(early_config):
 RANDOM = """def pytest_addoption(parser):
     parser.addoption("--randomly-seed", type=int)
 """
+TIMEOUT = """import time
+
+
+def pytest_addoption(parser):
+    parser.addoption("--timeout", type=float)
+    parser.addoption("--session-timeout", type=float)
+
+
+def pytest_configure(config):
+    config.end = time.time() + config.getoption("session_timeout")
+
+
+def pytest_runtest_teardown(item):
+    if item.config.end < time.time():
+        item.session.shouldfail = "session-timeout"
+"""
 HOOKS = """import pytest
 
 
@@ -72,6 +88,14 @@ def test_workers_disable_a_plugin_whose_option_is_in_addopts(tmp_path, name, ent
     install(tmp_path / "site", name, entry, code)
     ran = made.gate("HEAD", tmp_path, "--collect-only", rule=QUICK, PYTHONPATH=str(tmp_path / "site"))
     assert (ran.code, "3 to time" in ran.text) == (0, True), ran.text
+
+
+def test_a_timeout_of_the_session_does_not_end_the_gate(tmp_path):
+    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": "[pytest]\naddopts = --session-timeout=0.1\n"})
+    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
+    install(tmp_path / "site", "pytest_timeout", "timeout", TIMEOUT)
+    ran = made.gate("HEAD", tmp_path, rule=QUICK, PYTHONPATH=str(tmp_path / "site"))
+    assert (ran.code, "3 passed" in ran.text) == (0, True), ran.text
 
 
 def test_plugins_that_a_variable_names_are_loaded_in_workers(tmp_path):

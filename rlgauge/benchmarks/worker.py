@@ -47,7 +47,7 @@ from rlgauge.benchmarks.fixture import (
 )
 from rlgauge.benchmarks.loaded import LoadedFiles
 from rlgauge.parameters import describe_parameters
-from rlgauge.plugin import MARK
+from rlgauge.plugin import MARK, NEVER
 from rlgauge.workers import SIDE
 
 SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that is not shown
@@ -119,9 +119,9 @@ class WorkerPlugin(worker.Requests):
         for name in vars(config.option):  # the gate's options may also come from the project's settings
             if name.startswith("gate_"):
                 setattr(config.option, name, [] if isinstance(getattr(config.option, name), list) else None)
-        for name in ("timeout", "session_timeout"):
+        for name, value in (("timeout", 0), ("session_timeout", NEVER)):
             if hasattr(config.option, name):
-                setattr(config.option, name, 0)
+                setattr(config.option, name, value)
         config.addinivalue_line("markers", "benchmark: mark a test with custom benchmark settings.")
         config.addinivalue_line("markers", "codspeed_benchmark: mark a whole test as a benchmark.")
         config.addinivalue_line("markers", MARK)
