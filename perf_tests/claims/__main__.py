@@ -45,9 +45,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--minutes",
         type=float,
-        default=60.0,
+        default=54.0,
         metavar="N",
-        help="add no pairs to unclear claims after N minutes (default: 60)",
+        help="add no pairs to unclear claims after N minutes (default: 54)",
     )
     parser.add_argument("--fresh", action="store_true", help="discard the results of an interrupted run")
     parser.add_argument(

@@ -25,6 +25,7 @@ from .catalogue import Comparison
 
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 4  # comparisons per round of additional pairs
+BLOCKS = 4  # in each pair: half the usual number, because more pairs of the unclear comparisons decide more
 LIMIT = 600.0  # timeout of a request to a worker in seconds: one call of some loops takes a minute
 
 
@@ -62,7 +63,7 @@ def round_of(comparisons: Sequence[Comparison], number: int, folder: Path) -> di
     folder.mkdir(parents=True, exist_ok=True)
     file.write_text(as_toml(comparisons))
     source = Benchmarks(ROOT, settings(settings_folder(ROOT)), None)
-    plan = Plan(minutes=0.0, seed=number, limit=LIMIT)
+    plan = Plan(minutes=0.0, seed=number, blocks=BLOCKS, limit=LIMIT)
     try:
         with redirect_stdout(sys.stderr):
             compare_file(
