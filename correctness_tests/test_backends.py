@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from perf_tests.recorded import benchmarks
@@ -26,6 +27,14 @@ def test_auto_resolves_to_the_best_device(best):
 def test_unknown_backend_is_an_error_that_lists_the_known_ones():
     with pytest.raises(ValueError, match=r"unknown backend 'best' \(choose from numpy, .*, auto\)$"):
         backends.resolve("best")
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch"])
+def test_array_on_the_device_is_a_copy(name):
+    backend, array = backends.get(name), np.ones(3, np.float32)
+    moved = backend.to_device(array)
+    array[:] = 2
+    assert backend.to_host(moved).tolist() == [1, 1, 1]
 
 
 def saved_with(path):
