@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def trained(tmp_path_factory):
     """The folder of a run of a small agent with batch norm and priorities, and what was printed."""
     folder, printed = tmp_path_factory.mktemp("mario") / "run", io.StringIO()
-    words = ["--norm", "batch", "--sampling", "prioritised", "--steps", "80", "--seed", "3"]
+    words = ["--norm", "batch", "--sampling", "prioritised", "--beta-increment", "0.01", "--steps", "80", "--seed", "3"]
     with contextlib.redirect_stdout(printed):
         main(["train", "--output-dir", str(folder), *as_options(SMALL), *words])
     return folder, printed.getvalue()
@@ -64,6 +64,11 @@ def test_columns_of_the_curve(trained):
     assert sum(point["episodes"] for point in points) > 0
 
 
+def test_beta_grows_by_its_increment_with_each_update(checkpoint):
+    arrays, _ = params.load_with_metadata(checkpoint)
+    assert arrays["beta"] == pytest.approx(0.4 + 20 * 0.01)  # ten epochs of two updates
+
+
 def test_it_goes_on_with_batch_norm_and_priorities(trained, checkpoint, loaded):
     first, second = loaded, MarioAgent.load(checkpoint)
     assert first.config.sampling == "prioritised"
@@ -83,6 +88,12 @@ def test_an_evaluation_returns_distance_and_length(loaded):
     assert list(found) == FIGURES
     assert set(found["distance"]) <= {0.0, 1.0}
     assert (found["length"] >= 1).all()
+
+
+def test_the_seed_of_an_evaluation_sets_its_episodes(loaded):
+    first, again, other = (loaded.evaluate(3, seed) for seed in (0, 0, 1))
+    np.testing.assert_equal(again, first)
+    assert any((other[name] != first[name]).any() for name in FIGURES)
 
 
 def test_evaluating_a_checkpoint_starts_no_processes(checkpoint, loaded):

@@ -192,6 +192,17 @@ def test_publications_and_the_time_of_calls_of_put_are_counted_from_a_reset(ring
     assert (loop.stats()["publications"], loop.stats()["putting"]) == (0, 0)
 
 
+def test_a_pipeline_goes_on_from_a_state_as_it_did(rings):
+    loop, _ = rings
+    loop.reset()
+    loop(np.arange(2))
+    state = loop.state()
+    wanted = loop(np.arange(2, 4))
+    loop.reset()
+    loop.load_state(state)  # after 6 updates: the target net is synced after the 8th and the 12th
+    np.testing.assert_array_equal(loop(np.arange(2, 4)), wanted)
+
+
 def kill(loop):
     """Kill the first collector, and wait for its end."""
     _, victim = loop.collectors.members[0]
