@@ -98,6 +98,15 @@ def test_staleness_counts_the_gradients_that_others_applied_since_the_weights_we
     assert slow.staleness == 2
 
 
+def test_phases_are_means_over_the_workers_and_the_rest_is_waiting():
+    from rl_impls.procgen.a3c import PHASES, A3c
+
+    seconds = np.array([[1.0] * len(PHASES), [3.0] * len(PHASES)])
+    pool, clock = SimpleNamespace(shared={"seconds": seconds}), SimpleNamespace(seconds={"waiting": 20.0})
+    loop = SimpleNamespace(pool=pool, clock=clock)
+    assert A3c.phases(loop) == {"waiting": 8.0, **dict.fromkeys(PHASES, 2.0)}
+
+
 def sharing(shared, make):
     """Return a worker's own parameter, and the optimiser that applies its gradients to the shared ones."""
     import torch

@@ -81,12 +81,14 @@ def test_deterministic_evaluation_takes_the_likeliest_actions():
     config, params = Config(backend="numpy", game="bossfight", levels=10), init_net(np.random.default_rng(0))
     found = evaluate(config, params, 2, seed=4, deterministic=True)
     assert list(found) == FIGURES
-    envs = ProcgenVectorEnv(**config.env(4) | {"num_envs": 2}, threads=1)
-    wanted, obs = {}, envs.observe()
-    while len(wanted) < 2:
-        obs, *_ = envs.advance(logits_and_values(params, obs)[0].argmax(1))
-        for index, total, length in zip(*envs.finished[:3]):
-            wanted.setdefault(index, (total, length))
-    envs.close()
-    assert sorted(zip(found["training_return"], found["training_length"])) == sorted(wanted.values())
-    np.testing.assert_array_equal(found["training_score"], score(found["training_return"], "bossfight", "easy"))
+    for name, levels in (("training", {}), ("held_out", {"start_level": HELD_OUT, "num_levels": UNSEEN})):
+        envs = ProcgenVectorEnv(**config.env(4) | {"num_envs": 2} | levels, threads=1)
+        wanted, obs = {}, envs.observe()
+        while len(wanted) < 2:
+            obs, *_ = envs.advance(logits_and_values(params, obs)[0].argmax(1))
+            for index, total, length in zip(*envs.finished[:3]):
+                wanted.setdefault(index, (total, length))
+        envs.close()
+        returns = found[f"{name}_return"]
+        assert sorted(zip(returns, found[f"{name}_length"])) == sorted(wanted.values())
+        np.testing.assert_array_equal(found[f"{name}_score"], score(returns, "bossfight", "easy"))

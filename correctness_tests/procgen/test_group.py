@@ -11,7 +11,7 @@ import pytest
 
 from correctness_tests.procgen.group_member import LOOPS, loop, updates
 from correctness_tests.procgen.loops import numbers
-from correctness_tests.procgen.problem import build
+from correctness_tests.procgen.problem import build, gradient_of, learner, problem
 from rl_impls.procgen.agent import ProcgenAgent
 
 SECONDS = 120
@@ -44,6 +44,19 @@ def test_two_updates_on_half_batches_equal_two_on_the_whole(pair, one_thread):
     for name, value in weights.items():
         np.testing.assert_allclose(pair[f"update.{name}"], value, atol=2e-6)
     assert not np.allclose(pair["losses"], losses, rtol=1e-4)  # each saw its own half
+
+
+def test_the_average_of_all_gradients_is_clipped(one_thread):
+    from torch import distributed
+
+    distributed.init_process_group("fake", rank=0, world_size=2)  # the other process adds nothing to any sum
+    try:
+        update, call = learner("a2c_update", "torch", processes=2, max_grad_norm=1e-4)
+        call(problem("a2c_update")[1][0])
+    finally:
+        distributed.destroy_process_group()
+    norm = np.sqrt(sum(np.square(each).sum() for each in gradient_of(update).values()))
+    assert norm == pytest.approx(1e-4, rel=0.02)
 
 
 @pytest.mark.slow

@@ -92,6 +92,14 @@ def test_truncation_bootstraps_and_termination_does_not(backend, form):
 
 
 @pytest.mark.parametrize(("backend", "form"), [*EXACT, ("jax", "full")])
+def test_rho_bar_clips_the_weight_of_an_error_and_c_bar_that_of_later_ones(backend, form):
+    ones, zeros, never = np.ones((2, 1)), np.zeros((2, 1)), np.zeros((2, 1), bool)
+    args = np.log(4) * ones, ones, zeros, zeros, never, never
+    vs, _ = vtrace(backend, form, in_float32(args), 1.0, rho_bar=2.0, c_bar=0.5)
+    assert vs[:, 0].tolist() == pytest.approx([2 + 0.5 * 2, 2])
+
+
+@pytest.mark.parametrize(("backend", "form"), [*EXACT, ("jax", "full")])
 def test_action_of_probability_zero_contributes_nothing(backend, form):
     rollout = drawn(np.random.default_rng(2), 5, 2, 0)
     vs, advantages = vtrace(backend, form, in_float32((np.full((5, 2), -200.0), *rollout)), 0.99)
