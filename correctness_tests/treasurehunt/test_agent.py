@@ -211,6 +211,7 @@ def test_evaluation_plays_greedily_by_the_present_weights_each_episode_in_its_ow
     returns = agents.play(100, seed=0)
     assert returns.shape == (100, 1)
     assert np.unique(returns).tolist() == [-6, -5, -4, -3, -2, -1]  # up to the wall from each row, then into it
+    np.testing.assert_array_equal(agents.play(100, seed=0, epsilon=0.0), returns)
     assert (agents.play(100, seed=0, epsilon=1.0) != returns).any()
 
 
