@@ -1,39 +1,35 @@
-"""Apply each mutant to a copy of the repository, and report which ones the fast tests notice.
+"""Apply each mutant to a copy of HEAD, and report which ones its tests notice.
 
-A mutant is a patch with a plausible bug, ``tools/mutants/AREA/NAME.patch``. The tests of its area run first, then the
-tests shared by all areas, each up to the first failure. Results are appended to a file, so an interrupted run can be
-resumed.
+A mutant is a patch with a plausible bug, ``tools/mutants/AREA/NAME.patch``. Its first line describes the bug, and its
+second names the tests that should fail, for example ``Tests: correctness_tests/pirl/test_loss.py``. The exit code is 1
+if a mutant goes unnoticed.
 
-    python tools/mutants/run.py                      # all mutants that have no result yet
+    python tools/mutants/run.py                      # all mutants
     python tools/mutants/run.py pirl rlgauge/first-pattern-wins
-    python tools/mutants/run.py --table
+    python tools/mutants/run.py --all                # run all fast tests where the named ones notice nothing
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import site
 import subprocess
+import sys
 import sysconfig
 import tempfile
-import time
 import venv
-from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parents[2]
 MUTANTS = Path(__file__).parent
-RESULTS = ROOT / "results" / "mutants.jsonl"
 LIMIT = 1200  # timeout of one test run in seconds; a mutant that hangs counts as noticed
-TESTS = "correctness_tests"
-AREAS = {  # folders with the area's own tests
-    **{name: [name] for name in ("pirl", "snake", "treasurehunt", "mario", "procgen")},
-    "common": ["mario", "procgen", "pirl", "snake", "treasurehunt"],
-    "rlgauge": ["gate", "repositories"],
-}
+FAST = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--threads", "1", "--hypothesis-profile", "fixed"]
 
 
 def git(*words: str | Path, folder: Path = ROOT) -> str:
@@ -41,21 +37,39 @@ def git(*words: str | Path, folder: Path = ROOT) -> str:
     return subprocess.run(["git", *map(str, words)], cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
-def interpreter(folder: Path, tree: Path) -> Path:
-    """Create an environment that imports the repository from ``tree`` and all else from this interpreter's packages."""
-    venv.create(folder, symlinks=True)
-    places = [tree, *(path for path in site.getsitepackages() if Path(path).is_dir())]
-    packages = sysconfig.get_path("purelib", vars={"base": str(folder)})
-    Path(packages, "tree.pth").write_text("".join(f"{place}\n" for place in places))
-    return folder / "bin" / "python"
+def name_of(patch: Path) -> str:
+    """Return the name of a mutant, ``AREA/NAME``."""
+    return f"{patch.parent.name}/{patch.stem}"
 
 
-def failure(python: Path, tree: Path, paths: list[str], jobs: int) -> str | None:
-    """Return the first failing test, or another reason for the failure; None if all tests pass."""
-    command = [python, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", *paths]
-    command += ["--numprocesses", str(jobs), "--dist", "loadfile", "--threads", "1", "--hypothesis-profile", "fixed"]
+def tests_of(patch: Path) -> list[str]:
+    """Return the tests that a mutant names in its second line."""
+    return patch.read_text().splitlines()[1].removeprefix("Tests: ").split()
+
+
+@contextmanager
+def copy_of_head() -> Iterator[tuple[Path, Path]]:
+    """Check HEAD out into a temporary folder; yield it and an interpreter that imports the repository from there.
+
+    All other packages are those of this interpreter.
+    """
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        tree, environment = Path(folder, "tree"), Path(folder, "env")
+        git("worktree", "add", "--quiet", "--detach", tree, "HEAD")
+        try:
+            venv.create(environment, symlinks=True)
+            places = [tree, *(path for path in site.getsitepackages() if Path(path).is_dir())]
+            packages = sysconfig.get_path("purelib", vars={"base": str(environment)})
+            Path(packages, "tree.pth").write_text("".join(f"{place}\n" for place in places))
+            yield tree, environment / "bin" / "python"
+        finally:
+            git("worktree", "remove", "--force", tree)
+
+
+def failure(tree: Path, python: Path, tests: Sequence[str]) -> str:
+    """Return the first failing test, or another reason why pytest fails; empty if all tests pass."""
     with subprocess.Popen(
-        command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        [python, "-m", "pytest", *FAST, *tests], cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True,
     ) as process:  # fmt: skip
         try:
@@ -63,83 +77,51 @@ def failure(python: Path, tree: Path, paths: list[str], jobs: int) -> str | None
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             return f"no end within {LIMIT} s"
-        except BaseException:
-            os.killpg(process.pid, signal.SIGTERM)
-            raise
-    if process.returncode == 0:
-        return None
     failed = [line.split(" - ")[0] for line in text.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return failed[0] if failed else f"pytest ends with code {process.returncode}: {text.strip()[-200:]}"
+    if process.returncode == 0 or failed:
+        return failed[0] if failed else ""
+    return f"pytest ends with code {process.returncode}: {text.strip()[-200:]}"
 
 
-def tried(patch: Path, jobs: int) -> dict[str, object]:
-    """Test one mutant; return its result."""
-    name, start = mutant(patch), time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "tree"
-        git("worktree", "add", "--quiet", "--detach", tree, "HEAD")
-        try:
-            git("apply", patch, folder=tree)  # fails if the patch no longer matches the code
-            own = [f"{TESTS}/{part}" for part in AREAS[patch.parent.name]]
-            shared = sorted(str(path.relative_to(ROOT)) for path in (ROOT / TESTS).glob("test_*.py"))
-            python = interpreter(Path(folder) / "env", tree)
-            found = failure(python, tree, own, jobs) or failure(python, tree, shared, jobs)
-        finally:
-            git("worktree", "remove", "--force", tree)
-    bug = patch.read_text().splitlines()[0]
-    return {
-        "mutant": name, "bug": bug, "commit": git("rev-parse", "--short", "HEAD").strip(), "noticed": found is not None,
-        "by": found, "seconds": round(time.monotonic() - start),
-    }  # fmt: skip
-
-
-def mutant(patch: Path) -> str:
-    """Return the name of a mutant, ``AREA/NAME``."""
-    return f"{patch.parent.name}/{patch.stem}"
-
-
-def read() -> list[dict[str, object]]:
-    """Return all results, oldest first."""
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-
-
-def table() -> str:
-    """Return a Markdown table of the latest results by area, and a list of the unnoticed mutants."""
-    latest = {str(row["mutant"]): row for row in read()}
-    areas = Counter(name.partition("/")[0] for name in latest)
-    noticed = Counter(name.partition("/")[0] for name, row in latest.items() if row["noticed"])
-    lines = ["| area | mutants | noticed by the fast tests |", "|---|---:|---:|"]
-    lines += [f"| {area} | {count} | {noticed[area]} |" for area, count in sorted(areas.items())]
-    lines += [f"| all | {areas.total()} | {noticed.total()} |", ""]
-    lines += [f"- `{name}`: {row['bug']}" for name, row in sorted(latest.items()) if not row["noticed"]]
-    return "\n".join(lines)
-
-
-def main() -> None:
-    """Test the requested mutants, or print the results so far."""
+def main() -> int:
+    """Test the requested mutants; return 1 if one of them is not noticed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "names", nargs="*", metavar="AREA[/NAME]", help="mutants to try (default: those without a result)"
-    )
-    parser.add_argument("--jobs", type=int, default=2, help="processes of pytest-xdist (default: 2)")
-    parser.add_argument("--table", action="store_true", help="print the results so far")
+    parser.add_argument("names", nargs="*", metavar="AREA[/NAME]", help="mutants to try (default: all)")
+    parser.add_argument("--all", action="store_true", help="run all fast tests where the named ones notice nothing")
+    parser.add_argument("--jobs", type=int, default=2, help="mutants to try at a time (default: 2)")
     given = parser.parse_args()
-    if given.table:
-        print(table())
-        return
-    known = {row["mutant"] for row in read()}
     patches = sorted(MUTANTS.glob("*/*.patch"))
     for name in given.names:
-        if not any(name in (mutant(patch), patch.parent.name) for patch in patches):
+        if not any(name in (name_of(patch), patch.parent.name) for patch in patches):
             parser.error(f"unknown mutant {name!r} (choose from the files in tools/mutants)")
-    for patch in patches:
-        asked = {mutant(patch), patch.parent.name} & {*given.names}
-        if asked or (not given.names and mutant(patch) not in known):
-            row = tried(patch, given.jobs)
-            with RESULTS.open("a") as out:
-                out.write(json.dumps(row) + "\n")
-            print(f"{'noticed' if row['noticed'] else 'SURVIVED':8} {row['mutant']}  {row['by'] or ''}", flush=True)
+    chosen = [patch for patch in patches if not given.names or {name_of(patch), patch.parent.name} & {*given.names}]
+    copies: SimpleQueue[tuple[Path, Path]] = SimpleQueue()
+
+    def noticed(patch: Path) -> bool:
+        tree, python = copies.get()
+        try:
+            git("apply", patch, folder=tree)
+            found = failure(tree, python, tests_of(patch))
+            if not found and given.all:
+                found = failure(tree, python, ["correctness_tests"])
+            git("checkout", "--quiet", ".", folder=tree)
+        finally:
+            copies.put((tree, python))
+        print(f"{'noticed' if found else 'SURVIVED':8} {name_of(patch)}  {found}", flush=True)
+        return bool(found)
+
+    with ExitStack() as stack:
+        for _ in range(given.jobs):
+            copies.put(stack.enter_context(copy_of_head()))
+        with ThreadPoolExecutor(given.jobs) as threads:
+            try:
+                results = list(threads.map(noticed, chosen))
+            except BaseException:  # for example Ctrl-C: only the mutants that have begun are finished
+                threads.shutdown(cancel_futures=True)
+                raise
+    print(f"{sum(results)} of {len(results)} mutants noticed")
+    return int(not all(results))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
