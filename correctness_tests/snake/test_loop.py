@@ -125,6 +125,22 @@ def test_phases_of_a_loop_add_up_to_its_time(form, num_envs, phases):
     assert 0.5 * whole < sum(seconds.values()) <= whole
 
 
+@pytest.mark.parametrize(("form", "count"), [("naive", 1), ("plain", 2)])
+def test_a_loop_acts_and_learns_on_one_thread_or_all(form, count):
+    import torch
+
+    loop, inputs = fresh(form, "torch", 1)
+    before, seen = torch.get_num_threads(), set()
+    torch.set_num_threads(2)
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(lambda *_: seen.add(torch.get_num_threads()))
+    try:
+        loop(*inputs.args)
+    finally:
+        hook.remove()
+        torch.set_num_threads(before)
+    assert seen == {count}
+
+
 def test_a_loop_with_a_thread_reports_the_age_of_its_weights():
     loop, _ = fresh("threaded", "torch", 64)
     assert loop.stats() == {"policy_lag_steps": 64}
