@@ -377,6 +377,12 @@ def test_output_dir_keeps_checkpoint_curve_and_summary(tmp_path, play):
     assert "picture: " in play("compare", folder, "--output", tmp_path / "it.html")
 
 
+def test_a_run_that_resumes_a_checkpoint_from_elsewhere_does_not_know_its_seed(tmp_path, play):
+    play("train", tmp_path / "it", "--steps", 10, "--seed", 4)
+    play("train", tmp_path / "it", "--output-dir", tmp_path / "run", "--steps", 10, "--resume")
+    assert runs.summary(tmp_path / "run")["seed"] is None
+
+
 RETURNS = 1, 3, 3, -9, 1, 2, 90
 
 

@@ -11,9 +11,10 @@ from correctness_tests.quick import quick
 from correctness_tests.snake.loops import LOOPS, Inputs, check, fresh, options_of, passes_a_multiple, timed
 from correctness_tests.snake.problem import assert_state_equal, build, differences, net_of
 from correctness_tests.waiting import limit
-from perf_tests.recorded import benchmarks
+from perf_tests.recorded import benchmarks, problem_of
 from rl_impls import backends
 from rl_impls.backends import BackendUnavailable
+from rl_impls.snake.loop import CHUNK
 
 TIMED = {
     one.name: one
@@ -124,9 +125,33 @@ def test_phases_of_a_loop_add_up_to_its_time(form, num_envs, phases):
     assert 0.5 * whole < sum(seconds.values()) <= whole
 
 
+@pytest.mark.parametrize(("form", "count"), [("naive", 1), ("plain", 2)])
+def test_a_loop_acts_and_learns_on_one_thread_or_all(form, count):
+    import torch
+
+    loop, inputs = fresh(form, "torch", 1)
+    before, seen = torch.get_num_threads(), set()
+    torch.set_num_threads(2)
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(lambda *_: seen.add(torch.get_num_threads()))
+    try:
+        loop(*inputs.args)
+    finally:
+        hook.remove()
+        torch.set_num_threads(before)
+    assert seen == {count}
+
+
 def test_a_loop_with_a_thread_reports_the_age_of_its_weights():
     loop, _ = fresh("threaded", "torch", 64)
     assert loop.stats() == {"policy_lag_steps": 64}
+
+
+def test_every_timed_loop_with_a_thread_plays_several_chunks(seed):
+    threaded = {one.params["num_envs"]: one for one in benchmarks(("snake",)) if one.params["form"] == "threaded"}
+    assert threaded
+    for num_envs, one in threaded.items():
+        explore, *_ = problem_of(one, seed).args
+        assert len(explore) > max(1, CHUNK // num_envs), one.id
 
 
 def test_a_compiled_loop_runs_on_jax_only():

@@ -119,7 +119,8 @@ def train(agent_class: type[Agent], options: argparse.Namespace) -> None:
     first = launched()[0] == 0
     folder, recorder = options.output_dir if first else None, None
     try:
-        about = {"seed": fields.get("seed", 0), "threads": threads, **provenance()}
+        seed = None if options.resume else fields.get("seed", 0)  # a checkpoint does not hold it
+        about: dict[str, Any] = {"seed": seed, "threads": threads, **provenance()}
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             if options.resume and (folder / SUMMARY).exists():

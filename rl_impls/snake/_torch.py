@@ -153,15 +153,7 @@ def forward(config, example, *, options, compiler):
 
 def act(config, example, *, options, compiler):
     """Return greedy actions, and random ones where ``explore``.  f32[N, O], bool[N], i32[N] -> i32[N]"""
-    actor = Actor(make_net(config["params"], options, compiler), np.asarray(example[0]), options, compiler)
-    if options.threads == "all":
-        return actor
-
-    def call(*args):
-        with threads_of(options):
-            return actor(*args)
-
-    return call
+    return Actor(make_net(config["params"], options, compiler), np.asarray(example[0]), options, compiler)
 
 
 class Actor:
@@ -181,7 +173,8 @@ class Actor:
         plain = compiler.transform is eager and (compiler.device, options.precision) == ("cpu", "float32")
         numpy = options.acting == "numpy" and plain and len(example) <= FEW
         self.weights = {name: view.numpy() for name, view in net.views().items()} if numpy else {}
-        self.greedy = self.greedy_in_numpy if numpy else self.greedy_in_torch
+        greedy = self.greedy_in_numpy if numpy else self.greedy_in_torch
+        self.greedy = threads(1)(greedy) if options.threads == "one" else greedy
 
     def __call__(self, obs, explore, random_actions):
         """Return an action for each board, i32[N]; arguments are those of the op :func:`act`."""

@@ -241,8 +241,7 @@ def play(config, weights, episodes, seed):
     games.env.reset_with(draw(rng, episodes))
     obs = games.observe()
     never, none = np.zeros(episodes, bool), np.zeros(episodes, np.int32)
-    example = tuple(map(backend.to_device, (obs, never, none)))
-    act = backend.build("snake", "act", {"params": weights}, example, config.options)
+    act = backend.build("snake", "act", {"params": weights}, (obs, never, none), config.options)
     foods, lengths, returns, playing = np.zeros(episodes, int), np.zeros(episodes, int), np.zeros(episodes), ~never
     while playing.any():
         obs, rewards, terminated, truncated, _ = games.advance(act(obs, never, none), draw(rng, episodes))
