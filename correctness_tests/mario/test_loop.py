@@ -239,6 +239,8 @@ def test_collectors_with_queues_are_restarted_once_one_is_killed(running, transp
         kill(loop)
         state = loop.state()
     assert loop.stats()["replaced_collectors"] == 2 * SMALL["collectors"]
+    for start in loop.start:  # the new games have other seeds, or they would play the first episodes again
+        assert not any(np.array_equal(state[name], start[name]) for name in start if name.startswith("games."))
     # rows that had arrived before the restart can be sampled
     restored = make_replay(loop.config, loop.options)
     restored.restore(state)

@@ -173,7 +173,7 @@ class Pipeline(Op):
         self.transport = TRANSPORTS[self.options.transport](streams_of(config), (side, side), **sizes)
         self.until = 0
         try:
-            self.collectors = Collectors(config, self.transport, self.options, params, version)
+            self.collectors = Collectors(config, self.transport, self.options, params, version, self.replaced)
         except BaseException:
             self.close()
             raise
