@@ -17,7 +17,7 @@ from correctness_tests.quick import quick
 from correctness_tests.waiting import SECONDS, alive, at_most, children, until
 from rl_impls.common.workers import WorkersEnded
 from rl_impls.mario.collectors import Collector
-from rl_impls.mario.loop import PHASES, TRANSPORTS, make_replay, per_stream
+from rl_impls.mario.loop import PHASES, TRANSPORTS, gpu_utilisation, make_replay, per_stream
 from rl_impls.mario.memory import FrameReplay, PrioritisedReplay
 from rl_impls.mario.net import init_net
 from rl_impls.mario.options import FORMS
@@ -201,6 +201,21 @@ def test_a_pipeline_goes_on_from_a_state_as_it_did(rings):
     loop.reset()
     loop.load_state(state)  # after 6 updates: the target net is synced after the 8th and the 12th
     np.testing.assert_array_equal(loop(np.arange(2, 4)), wanted)
+
+
+class NotSupported(Exception):
+    """The error of nvidia-ml-py for a part of a GPU (MIG)."""
+
+
+@pytest.mark.parametrize("error", [ModuleNotFoundError, RuntimeError, NotSupported])
+def test_utilisation_that_the_driver_does_not_report_is_unknown(monkeypatch, error):
+    import torch
+
+    def refuse():
+        raise error
+
+    monkeypatch.setattr(torch.cuda, "utilization", refuse)
+    assert gpu_utilisation() is None
 
 
 def kill(loop):

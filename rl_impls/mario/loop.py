@@ -98,7 +98,7 @@ def gpu_utilisation():
 
     try:
         return torch.cuda.utilization() / 100
-    except (ModuleNotFoundError, RuntimeError):  # nvidia-ml-py is not installed, or finds no driver
+    except Exception:  # nvidia-ml-py is missing, or raises an error of its own, as for a part of a GPU (MIG)
         return None
 
 
