@@ -236,7 +236,10 @@ class ProcgenAgent(Agent):
     def state(self):
         """Return the arrays of a checkpoint: weights, moments, games and the seed."""
         self.prepare()
-        return self.loop.state() | {"agent.seed": np.array(self.seed)}
+        state = self.loop.state()
+        if self.config.actors:  # rollouts that they have played ahead are dropped, but their games go on from there
+            self.running = np.stack([state["env.returns"], state["env.lengths"]])
+        return state | {"agent.seed": np.array(self.seed)}
 
     def load_state(self, arrays):
         """Restore a checkpoint; the games and actors start when training goes on."""
