@@ -17,7 +17,7 @@ from correctness_tests.quick import quick
 from correctness_tests.waiting import SECONDS, alive, at_most, children, until
 from rl_impls.common.workers import WorkersEnded
 from rl_impls.mario.collectors import Collector
-from rl_impls.mario.loop import PHASES, TRANSPORTS, make_replay, per_stream
+from rl_impls.mario.loop import PHASES, TRANSPORTS, gpu_utilisation, make_replay, per_stream
 from rl_impls.mario.memory import FrameReplay, PrioritisedReplay
 from rl_impls.mario.net import init_net
 from rl_impls.mario.options import FORMS
@@ -203,6 +203,21 @@ def test_a_pipeline_goes_on_from_a_state_as_it_did(rings):
     np.testing.assert_array_equal(loop(np.arange(2, 4)), wanted)
 
 
+class NotSupported(Exception):
+    """The error of nvidia-ml-py for a part of a GPU (MIG)."""
+
+
+@pytest.mark.parametrize("error", [ModuleNotFoundError, RuntimeError, NotSupported])
+def test_utilisation_that_the_driver_does_not_report_is_unknown(monkeypatch, error):
+    import torch
+
+    def refuse():
+        raise error
+
+    monkeypatch.setattr(torch.cuda, "utilization", refuse)
+    assert gpu_utilisation() is None
+
+
 def kill(loop):
     """Kill the first collector, and wait for its end."""
     _, victim = loop.collectors.members[0]
@@ -239,6 +254,8 @@ def test_collectors_with_queues_are_restarted_once_one_is_killed(running, transp
         kill(loop)
         state = loop.state()
     assert loop.stats()["replaced_collectors"] == 2 * SMALL["collectors"]
+    for start in loop.start:  # the new games have other seeds, or they would play the first episodes again
+        assert not any(np.array_equal(state[name], start[name]) for name in start if name.startswith("games."))
     # rows that had arrived before the restart can be sampled
     restored = make_replay(loop.config, loop.options)
     restored.restore(state)

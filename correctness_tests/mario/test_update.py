@@ -7,8 +7,11 @@ import pytest
 
 from correctness_tests.mario.problem import BATCH_SIZE, NAMES, SIDE, build, exact_learner, learner, problem
 from correctness_tests.reference import in_float64, largest_difference
+from rl_impls import backends
+from rl_impls.compilers import Compiler, eager
 from rl_impls.mario import _numpy
 from rl_impls.mario.net import is_running, shapes
+from rl_impls.mario.options import FORMS as OPTIONS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -203,6 +206,24 @@ def test_training_from_a_state_or_a_reset_is_bit_exact(backend, form, given):
     assert update(batches[0])[0] == results[0][0]
     step.sync_target()
     assert_states_equal(step.state(), kept)
+
+
+def test_a_state_of_float16_has_the_loss_scale_and_a_reset_restores_it():
+    config, [batch, *_] = problem()
+    backend, on_cuda = backends.get("torch"), Compiler("torch-cuda", eager, "cpu", "torch-cuda")  # without a GPU
+    step = backend.build(
+        "mario", "train_step", config, tuple(map(backend.to_device, batch)), OPTIONS["float16"], on_cuda
+    )
+    (plain, _), start = learner("torch"), step.state()
+    assert start["loss_scale"].tolist() == [2**16, 0]
+    adapted = start | {"loss_scale": np.array([2.0**13, 7])}
+    step.load_state(adapted)
+    assert_states_equal(step.state(), adapted)
+    step.reset()
+    assert_states_equal(step.state(), start)
+    plain.load_state(adapted)
+    step.load_state(plain.state())  # of float32: the scale adapts again
+    assert step.state()["loss_scale"].tolist() == [2**16, 0]
 
 
 @pytest.mark.parametrize("given", PROBLEMS)

@@ -158,6 +158,14 @@ def test_loaded_agent_continues_its_episodes(algorithm, make, tmp_path):
         resumed.close()
 
 
+def test_running_episodes_include_rollouts_that_a_checkpoint_drops(make):
+    agent = make(algorithm="impala", game="bossfight", num_steps=20, actors=1, lag=1)
+    agent.learn()
+    state = agent.state()  # the actor has played the second rollout ahead
+    assert state["env.lengths"].any()
+    np.testing.assert_array_equal(agent.running, [state["env.returns"], state["env.lengths"]])
+
+
 @pytest.mark.parametrize("change", ["no games", "too many bytes", "other levels"])
 def test_checkpoint_with_the_wrong_games_is_rejected(change, make, tmp_path):
     agent, path = make(algorithm="a2c"), tmp_path / "agent"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -101,7 +102,11 @@ class TrainStep(Learner):
         )
         self.set_to_none = options.zero_grad == "none"
         self.threads = functools.partial(threads, 1 if options.threads == "one" else None)
-        self.scaler = torch.amp.GradScaler(place(compiler), enabled=options.precision == "float16")
+        self.scaler = self.new_scaler()
+
+    def new_scaler(self):
+        """Return a scaler of the loss (Micikevicius et al. 2018), which changes nothing unless float16 is chosen."""
+        return torch.amp.GradScaler(place(self.compiler), enabled=self.options.precision == "float16")
 
     def __call__(self, *batch):
         """Make an update; return the loss before it, f32[], and the TD errors, f32[B]."""
@@ -134,19 +139,31 @@ class TrainStep(Learner):
     def state(self):
         """Return everything the next update depends on as NumPy arrays: both networks, Adam's moments and step.
 
-        The loss scale of float16 is not included; it adapts again.
+        For float16, ``loss_scale`` is the scale and the number of updates since it changed.
         """
-        found = super().state()
+        found, scaling = super().state(), self.scaler.state_dict()
+        if scaling:
+            found["loss_scale"] = np.array([scaling["scale"], scaling["_growth_tracker"]])
         for part, net in self.nets.items():
             found |= {f"{part}.{name}": value for name, value in running(net).items()}
         return found
 
     def load_state(self, state):
-        """Continue from the arrays of :meth:`state`, of this backend or another."""
+        """Continue from the arrays of :meth:`state`, of this backend or another, and of any precision."""
         super().load_state(state)
         for part, net in self.nets.items():
             for name, value in net.named_buffers():
                 value.copy_(torch.from_numpy(state[f"{part}.{name}"]))
+        self.scaler = self.new_scaler()
+        if self.scaler.is_enabled() and "loss_scale" in state:
+            scale, updates = state["loss_scale"].tolist()
+            scaling = self.scaler.state_dict() | {"scale": scale, "_growth_tracker": int(updates)}
+            self.scaler.load_state_dict(scaling)
+
+    def reset(self):
+        """Restore the initial weights, moments and loss scale."""
+        super().reset()
+        self.scaler = self.new_scaler()
 
 
 def running(net):

@@ -135,6 +135,7 @@ class Collectors(Workers):
         options: options of acting and publication, and ``priority``.
         params: first weights.
         version: their version.
+        replaced: number of collectors that these and earlier ones replace; it changes the seeds of the games.
 
     Attributes:
         newest: version and weights, arrays by name, of the last publication.
@@ -147,7 +148,7 @@ class Collectors(Workers):
 
     KIND = "collector"
 
-    def __init__(self, config, transport, options, params, version):
+    def __init__(self, config, transport, options, params, version, replaced=0):
         count, num_envs, self.transport = config["collectors"], config["num_envs"], transport
         self.streams = streams = [range(index * num_envs, (index + 1) * num_envs) for index in range(count)]
         self.newest = newest = [version, params]
@@ -157,7 +158,7 @@ class Collectors(Workers):
 
         def args_of(index, life):
             senders = [transport.sender(stream) for stream in streams[index]]
-            return config, index, life, senders, weights, tuple(newest), options
+            return config, index, replaced + life, senders, weights, tuple(newest), options
 
         super().__init__(count, Collector, args_of, 1, NICENESS[options.priority], ("torch", GAMES))
 

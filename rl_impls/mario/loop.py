@@ -98,7 +98,7 @@ def gpu_utilisation():
 
     try:
         return torch.cuda.utilization() / 100
-    except (ModuleNotFoundError, RuntimeError):  # nvidia-ml-py is not installed, or finds no driver
+    except Exception:  # nvidia-ml-py is missing, or raises an error of its own, as for a part of a GPU (MIG)
         return None
 
 
@@ -173,7 +173,7 @@ class Pipeline(Op):
         self.transport = TRANSPORTS[self.options.transport](streams_of(config), (side, side), **sizes)
         self.until = 0
         try:
-            self.collectors = Collectors(config, self.transport, self.options, params, version)
+            self.collectors = Collectors(config, self.transport, self.options, params, version, self.replaced)
         except BaseException:
             self.close()
             raise

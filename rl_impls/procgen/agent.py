@@ -56,7 +56,9 @@ class Config:
     num_envs: int = Field(32, ge=1, le=MOST, description="number of parallel environments")
     num_steps: int = Field(128, ge=1, description="steps of each environment per rollout")
     actors: int = Field(0, ge=0, description="number of actor processes; 0 plays in the learner's process")
-    lag: int = Field(0, ge=0, description="maximum age of the weights of PPO's and IMPALA's actors, in updates")
+    lag: int = Field(
+        0, ge=0, description="maximum age of the weights of PPO's and IMPALA's actors, in rollouts learned from"
+    )
     ahead: int = Field(
         3, ge=0, description="maximum number of rollouts that an A3C worker may be ahead of the slowest one"
     )
@@ -197,8 +199,9 @@ class ProcgenAgent(Agent):
 
         Returns:
             ``return`` and ``length``, means over the episodes that ended in the rollout, nan if none did; ``episodes``,
-            their number; ``policy_lag`` and ``most_policy_lag`` in updates and ``replaced_actors``, 0 without actors;
-            ``policy_loss``, ``value_loss`` and ``entropy`` in nats, unweighted means over the steps of all updates.
+            their number; ``policy_lag`` and ``most_policy_lag``, see :meth:`.parallel.PoolLoop.stats`, and
+            ``replaced_actors``, 0 without actors; ``policy_loss``, ``value_loss`` and ``entropy`` in nats, unweighted
+            means over the steps of all updates.
         """
         self.prepare()
         if self.config.algorithm == "ppo":
@@ -233,7 +236,10 @@ class ProcgenAgent(Agent):
     def state(self):
         """Return the arrays of a checkpoint: weights, moments, games and the seed."""
         self.prepare()
-        return self.loop.state() | {"agent.seed": np.array(self.seed)}
+        state = self.loop.state()
+        if self.config.actors:  # rollouts that they have played ahead are dropped, but their games go on from there
+            self.running = np.stack([state["env.returns"], state["env.lengths"]])
+        return state | {"agent.seed": np.array(self.seed)}
 
     def load_state(self, arrays):
         """Restore a checkpoint; the games and actors start when training goes on."""

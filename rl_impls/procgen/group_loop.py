@@ -29,13 +29,13 @@ class GroupLoop(Loop):
             raise ValueError(f"backend={backend.name!r} should be torch or torch-compile with several processes")
         if self.num_envs % processes:
             raise ValueError(f"num_envs={self.num_envs} should be a multiple of {processes} processes")
-        if config.get("batch_size", 0) % processes:
+        if algorithm == "ppo" and config["batch_size"] % processes:
             raise ValueError(f"batch_size={config['batch_size']} should be a multiple of {processes} processes")
         group.join()
         whole = {**config, "actors": processes}
         self.slice = env_slice(whole, config["rank"])
         mine = actor_config(whole) | {"env_state": slice_state(first_state(config), self.slice)}
-        if "batch_size" in config:
+        if algorithm == "ppo":
             mine["batch_size"] = config["batch_size"] // processes
         super().__init__(algorithm, mine, options, backend)
 

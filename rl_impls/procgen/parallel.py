@@ -145,7 +145,10 @@ class PoolLoop(Op):
         return dict(self.clock.seconds)
 
     def stats(self):
-        """Return mean and largest policy lag, in updates since the last reset, and the number of actors that died."""
+        """Return mean and largest policy lag since the last reset, and the number of actors that died.
+
+        The lag counts rollouts learned from; one of PPO is several updates. In A3C it counts gradients.
+        """
         lags = self.lags or {0: 1}
         mean = sum(lag * times for lag, times in lags.items()) / sum(lags.values())
         return {
@@ -168,7 +171,7 @@ class ParallelLoop(PoolLoop):
     """PPO or IMPALA with one learner in this process and rollouts from actors.
 
     With lag 0 the result equals that of :class:`.loop.Loop`. With more, actors play up to ``lag`` rollouts ahead, with
-    weights up to ``lag`` updates old: the newest at the time an actor begins the rollout.
+    weights up to ``lag`` rollouts old: the newest at the time an actor begins the rollout.
 
     Args:
         algorithm: ppo or impala.
