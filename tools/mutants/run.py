@@ -32,7 +32,7 @@ TESTS = "correctness_tests"
 AREAS = {  # folders with the area's own tests
     **{name: [name] for name in ("pirl", "snake", "treasurehunt", "mario", "procgen")},
     "common": ["mario", "procgen", "pirl", "snake", "treasurehunt"],
-    "rlgauge": ["gate", "repositories"],
+    "rlgauge": ["gate", "repositories", "claims", "report"],
 }
 
 
