@@ -183,7 +183,10 @@ def overstated(seed, batch_size):
 def hang(seed, batch_size):
     return problem("hang", seed, batch_size, unreferenced="it never comes to its end")
 """,
-    "perf_tests/test_toy.py": """from rl_impls.toy import problem as toy
+    "perf_tests/test_toy.py": """import os
+from pathlib import Path
+
+from rl_impls.toy import problem as toy
 
 from .grid import grid
 from .ops import build
@@ -198,6 +201,16 @@ def test_double(bench, seed, form, backend, batch_size):
 @grid(form=("full",), backend=("numpy",), batch_size=(1000,), bench=[{}])
 def test_overstated(bench, seed, form, backend, batch_size):
     op = build(toy.overstated(seed, batch_size), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
+@grid(form=("full",), backend=("numpy",), batch_size=(1000,), bench=[{}])
+def test_again(bench, seed, form, backend, batch_size):
+    tried = Path(os.environ.get("TRIED", "/"))
+    if not tried.exists():
+        tried.touch()
+        raise OSError("the first time")
+    op = build(toy.double(seed, batch_size), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
@@ -254,6 +267,14 @@ def test_row_above_the_peak_of_the_machine_is_a_warning(toy, variables):
     warning = r"Above the machine's measured peak: toy\.overstated\[full-numpy-1000\] \(\d+%\)\. "
     assert re.search(warning, " ".join(done.stdout.split()))
     assert "ERROR" not in done.stdout
+
+
+def test_a_backend_that_fails_fails_the_run_though_a_later_one_passes(toy, variables, tmp_path):
+    command = "-m", "perf_tests.run", "--workload", "toy", "--op", "again", "--backend", "numpy,numpy"
+    done = python(*command, "--benchmark-max-time=0.01", cwd=toy, **variables, TRIED=str(tmp_path / "tried"))
+    assert done.returncode == 1, done.stdout
+    assert "OSError: the first time" in done.stdout
+    assert "toy.double batch_size 1000" in done.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])

@@ -28,7 +28,7 @@ def points(**how):
 def test_combination_gets_the_first_tier_that_matches():
     found = points(
         exclude=[dict(form="naive", backend="jax")],
-        gate=[dict(form="full", size=1)],
+        gate=[dict(form="full", size=1), dict(backend="jax", size=1)],
         bench=[dict(backend="torch"), dict(size=(1, 2), form="full")],
     )
     assert found == {

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rlgauge import output_files
-from rlgauge.pairs import CaseError, Cores, Pairs, SamplePlan
+from rlgauge.pairs import CaseError, Cores, Pairs, SamplePlan, cores
+from rlgauge.power import slowed_blocks
 from rlgauge.rule import Record
 from rlgauge.workers import PYTHON, Side, WorkerError
 
@@ -122,6 +123,17 @@ def test_an_injected_slowdown_slows_head_alone():
     pairs, (workers, _) = pairs_of(), workers_of(sample(1.0), sample(3.0))
     for _ in range(4):  # whichever side comes first
         assert pairs.block(workers, "a", SamplePlan(7, 3, True), 0.5) == (2.0, 7.0)
+
+
+def test_power_slows_each_call_of_a_turn_by_the_fraction():
+    def sample(request):
+        return {"seconds": 0.001 * request["calls"] * request["samples"] + request["injected_slowdown"]}
+
+    replies = {"measure": {"calls": 10, "call": 0.001, "wall": 0.001}, "sample": sample}
+    workers, _ = workers_of(replies, replies)
+    _, blocks = slowed_blocks(pairs_of(), workers, "a", cores(False), {"none": 0.0, "half": 0.5})
+    ratios = {name: head / base for name, ((base, head),) in blocks.items()}
+    assert ratios == pytest.approx({"none": 1.0, "half": 1.5})
 
 
 @pytest.mark.parametrize("reply", [FAILED, WorkerError("head: why")])

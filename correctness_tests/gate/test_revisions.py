@@ -65,6 +65,14 @@ def test_a_folder_that_is_no_repository_says_so(tmp_path):
         revisions.resolve(tmp_path, "HEAD~1")
 
 
+def test_a_revision_resolves_to_its_commit(toy):
+    commit = toy.git("rev-parse", "change-1")
+    toy.git("tag", "--annotate", "--message=a release", "v1", "change-1")
+    assert {revisions.resolve(toy.root, name) for name in ("v1", "change-1", commit[:12])} == {commit}
+    with pytest.raises(GateError, match=r"^unknown revision 'v1\^\{tree\}'"):
+        revisions.resolve(toy.root, "v1^{tree}")
+
+
 def test_a_workspace_is_removed_and_so_are_those_of_dead_processes(tmp_path):
     with subprocess.Popen([sys.executable, "-c", ""]) as dead:
         pass

@@ -5,12 +5,16 @@ from __future__ import annotations
 import ast
 import itertools
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from correctness_tests.commands import python
 from rlgauge import worker
+from rlgauge.canary import CANARIES
 from rlgauge.pairs import Cores
+from rlgauge.rule import SAME, SLOWED
+from rlgauge.workers import SIDE
 
 ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
 
@@ -40,6 +44,9 @@ class Counting:
     def reset(self):
         self.resets += 1
 
+    def calibrate(self):
+        return self.calls
+
 
 @pytest.fixture
 def counting(monkeypatch):
@@ -54,6 +61,26 @@ def test_resets_and_the_warm_up_call_are_not_timed(counting):
     requests, prepared = counting
     assert requests.sample("case", samples=3)["seconds"] == pytest.approx(30, abs=0.01)
     assert (prepared.made, prepared.resets) == (31, 4)
+
+
+def test_the_wall_time_of_a_call_includes_its_share_of_the_reset(counting):
+    requests, _ = counting
+    found = requests.measure("case")
+    assert (found["calls"], found["iterations"]) == (10, 1)
+    assert (found["call"], found["wall"]) == pytest.approx((1.0, 11.0), abs=0.01)
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+@pytest.mark.parametrize(("side", "name", "units"), [("head", SAME, 40), ("base", SLOWED, 40), ("head", SLOWED, 42)])
+def test_a_canary_does_its_work_on_each_core(monkeypatch, cores, side, name, units):
+    hashed = []
+    monkeypatch.setattr("hashlib.sha256", lambda data: hashed.append(data) or SimpleNamespace(digest=bytes))
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cores)))
+    monkeypatch.setenv(SIDE, side)
+    canary = CANARIES[name]()
+    canary.sample()
+    canary.close()
+    assert len(hashed) == units * cores
 
 
 @pytest.mark.parametrize(

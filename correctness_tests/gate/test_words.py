@@ -31,6 +31,11 @@ def test_times_have_three_digits_and_a_fitting_unit(seconds, shown):
     assert report.duration(seconds) == shown
 
 
+@pytest.mark.parametrize(("count", "shown"), [(6, "[+4.7, +5.3]"), (5, "(extremes +4.7, +5.3)")])
+def test_six_pairs_have_an_interval_and_fewer_have_extremes(count, shown):
+    assert report.interval_text(4.7, 5.3, count) == shown
+
+
 def test_a_line_and_the_table_show_the_time_per_call_of_both_sides():
     confirm = [[(0.024, 0.024 * math.exp(value))] for value in SLOW]  # of 20 calls
     record = Record(screen=[[(0.012, 0.013)]] * 4, confirm=confirm, calls=[10] * 4 + [20] * 16)

@@ -69,6 +69,15 @@ def test_replay_changes_the_given_numbers_of_the_rule(tmp_path, capsys, options,
     assert f"| `a` | {verdict} |" in capsys.readouterr().out  # seven pairs confirm by its own rule alone
 
 
+def test_replay_changes_the_rule_of_the_comparison_with_the_anchor_too(tmp_path):
+    found = [[(1.0, 1.009 + 0.0001 * k)] for k in range(7)]
+    anchor = artifact(CANARIES | {"a": Record(screen=found[:2], confirm=found)})
+    file = tmp_path / "gate.json"
+    file.write_text(artifact(CANARIES | {"a": CASES["a"]}, anchor=anchor).to_json())
+    assert command.main(["replay", str(file)]) == 0
+    assert command.main(["replay", str(file), "--rule=tolerated=0.001"]) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

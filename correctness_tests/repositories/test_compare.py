@@ -64,6 +64,11 @@ def test_waiting(benchmark, waits):
     benchmark.extra_info["figures"] = {"waits": np.float32(waits), "threads": threads}
 
 
+@pytest.mark.parametrize("by", [0.0, 1e-9], ids=["exact", "rounded"])
+def test_close(benchmark, by):
+    benchmark(lambda: np.sort(NUMBERS) + by)
+
+
 def test_absent(benchmark):
     pytest.importorskip("no_such_module", reason="no_such_module is not installed")
 """
@@ -99,6 +104,8 @@ VALUES = {  # low, high
     "half": (1.98, 2.02),
     "items": (0.99, 1.01),
     "difference": (0.0049, 0.0051),
+    "difference of items": (-0.0001, 0.0001),
+    "close": (0.97, 1.03),
     "spread": (2, 100),
     "allocated": (40, 200),
 }
@@ -106,6 +113,9 @@ MEASURED = [
     comparison("half", "*twice]", "*slow]"),
     comparison("items", "*twice]", "*slow]", items=True),
     comparison("difference", "*twice]", "*slow]", measure="difference"),
+    comparison("difference of items", "*twice]", "*slow]", measure="difference", items=True),
+    comparison("close", "*[exact]", "*[rounded]"),
+    comparison("not the same", "*[exact]", "*[rounded]", outputs="same"),
     comparison("spread", "*scattered[10000]", "*scattered[1000]", measure="spread", outputs="ignore"),
     comparison("allocated", "*held[4000000]", "*held[1000]", measure="allocated", outputs="ignore"),
     comparison("differ", "*slow]", "test_other"),
@@ -114,6 +124,7 @@ MEASURED = [
     comparison("absent", "*slow]", "test_absent"),
 ]
 FAILED = {
+    "not the same": f"{FILE}::test_close[exact] and {FILE}::test_close[rounded]: the outputs differ; if they should, ",
     "differ": f"{FILE}::test_pace[slow] and {FILE}::test_other: the outputs differ; if they should, add ",
     "broken": f"{FILE}::test_broken: its test failed: AttributeError: ",
     "no figure": f"--measure: {FILE}::test_waiting[6.0] has no figure 'wait' (choose from ",
@@ -121,10 +132,16 @@ FAILED = {
 
 
 @pytest.fixture(scope="module")
-def measured(repository, tmp_path_factory):
-    """A file of comparisons, some of which fail. -> their results, and what is printed"""
+def file(tmp_path_factory):
+    """A file of comparisons, some of which fail."""
     file = tmp_path_factory.mktemp("measured") / "comparisons.toml"
     file.write_text("".join(MEASURED))
+    return file
+
+
+@pytest.fixture(scope="module")
+def measured(repository, file):
+    """Measure the file of comparisons. -> their results, and what is printed"""
     code, text = repository.run("rlgauge", "compare", "--file", file, "--minutes=0")  # six pairs
     assert code == 2, text
     return json.loads((repository.root / ".rlgauge/compare.json").read_text())["comparisons"], text
@@ -153,6 +170,21 @@ def test_a_comparison_that_fails_is_named_and_the_others_go_on(measured, name):
 
 def test_a_comparison_of_a_skipped_test_is_skipped(measured):
     assert measured[0]["absent"] == {"skipped": f"{FILE}::test_absent: skipped: no_such_module is not installed"}
+
+
+@pytest.mark.usefixtures("measured")
+def test_a_resumed_file_measures_failed_comparisons_again(repository, file):
+    code, text = repository.run("rlgauge", "compare", "--file", file, "--minutes=0", "--resume")
+    assert code == 2, text
+    assert f"compare: resuming with {len(VALUES)} comparisons from " in text
+    assert text.count(f"broken: error: {FAILED['broken']}") == 1
+
+
+def test_a_file_whose_comparisons_are_all_skipped_is_code_2(repository, tmp_path):
+    (tmp_path / "skipped.toml").write_text(comparison("absent", "*slow]", "test_absent"))
+    files = "--file", tmp_path / "skipped.toml", "--json", tmp_path / "out.json"
+    code, text = repository.run("rlgauge", "compare", *files)
+    assert (code, "compare: 1 of 1: absent: " in text) == (2, True), text
 
 
 @pytest.mark.skipif(os.cpu_count() < 2, reason="it takes two cores")
@@ -204,6 +236,12 @@ def test_a_result_is_one_line(measure, values, line):
     result = Result("a", "b", measure, values=values, sides=[2.0, 1.5])
     assert str(result).startswith(line)
     assert result.verdict == (line.partition(":")[0] if ":" in line and "minus" not in line else "")
+
+
+def test_the_half_width_is_a_fraction_of_the_ratio_or_of_the_longer_time():
+    ratio = Result("a", "b", values=[2.0, 2.2, 2.0, 1.8, 2.0, 2.0])
+    difference = Result("a", "b", "difference", values=[0.5, 0.6, 0.5, 0.4, 0.5, 0.5], sides=[2.0, 1.5])
+    assert (ratio.half_width, difference.half_width) == pytest.approx((0.1, 0.05))
 
 
 def test_rank_orders_tests_with_ties(repository, tmp_path):
@@ -345,6 +383,11 @@ def test_comparisons_on_all_cores_share_processes_within_a_group():
     assert grouped(("ab", torch), ("bc", jax), ("cd", torch)) == [["0", "2"], ["1"]]
     pool = ("a", "pool")
     assert grouped((pool, torch), ("cd", torch), (pool[::-1], torch)) == [["0", "2"], ["1"]]
+
+
+def test_zero_and_false_in_a_file_override_the_command_line():
+    table = Comparison("it", "a", "b", minutes=0.0, items=False, tolerance=0.0)
+    assert table.plan(Plan(minutes=9.0, items=True, tolerance=0.1)) == Plan(minutes=0.0, items=False, tolerance=0.0)
 
 
 @pytest.mark.parametrize(

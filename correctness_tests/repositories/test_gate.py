@@ -118,6 +118,12 @@ def test_bisect_suggests_an_id_like_the_unknown_one(toy):
     assert f"rlgauge bisect: '{FILE}::test_slwo' matches no benchmark; did you mean {SLOW}" in text.splitlines()[-1]
 
 
+def test_a_shard_without_tests_passes(toy, tmp_path):
+    toy.at("slower")
+    ran = toy.gate("start", tmp_path, "--gate-shard=4/4")  # of three tests
+    assert (ran.code, ran.artifact["records"]) == (0, {}), ran.text
+
+
 @pytest.mark.slow
 def test_shards_decide_as_the_whole_does(toy, tmp_path):
     toy.at("slower")

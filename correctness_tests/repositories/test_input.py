@@ -49,6 +49,11 @@ def toy(tmp_path_factory):
         ({}, ["--gate-build", "make 'all"], '--gate-build: "make \'all" is not a shell command: No closing quotation'),
         ({}, ["--gate-benchmarks", "nowhere"], "--gate-benchmarks nowhere: give an existing file or folder of this"),
         ({}, ["--gate-benchmarks", "."], "no package under test: all modules are benchmarks, in .; "),
+        (
+            {},
+            ["--gate-limit=0.01"],
+            "base: no reply within 0.01 s; if a call takes this long, raise --limit or --gate-limit",
+        ),
         ({}, ["--gate-allow=tst=why"], "--gate-allow 'tst': it matches no benchmark; did you mean"),
     ],
 )

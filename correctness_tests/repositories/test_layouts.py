@@ -279,6 +279,15 @@ def test_a_file_that_is_loaded_and_not_depended_on_is_an_error_that_names_it(tmp
     assert "it loads pkg/two.py: add the file to its depends in [tool.rlgauge]" in text
 
 
+def test_a_file_that_base_alone_loads_is_an_error_that_names_it(tmp_path):
+    optional = f"try:\n    from pkg import extra\nexcept ImportError:\n    extra = None\n\n{work(slow=100)}"
+    made = Repository(tmp_path / "repository", {**DEPENDING, "pkg/one.py": optional, "pkg/extra.py": ""})
+    made.at("start", {"pkg/extra.py": None})
+    code, text = gated(made, tmp_path, "-k", "test_one")
+    assert code != 0
+    assert "it loads pkg/extra.py: add the file to its depends in [tool.rlgauge]" in text
+
+
 def test_depends_may_have_wildcards(tmp_path):
     settings = DEPENDING["pyproject.toml"].replace("pkg/one.py", "pkg/o*.py")
     assert settings != DEPENDING["pyproject.toml"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 
 import pytest
 
 from rlgauge.__main__ import main
+from rlgauge.resume import hash_of_installed
 
 from .made import SAME, SLOWED, Gated, Repository, flat
 
@@ -80,19 +82,30 @@ def test_a_changed_run_starts_over_and_says_what_differs(toy, interrupted, tmp_p
 
 def test_a_resumed_run_keeps_the_pairs_and_measures_canaries_anew(toy, interrupted, tmp_path):
     toy.at("start", flat(slow=120))
-    (tmp_path / "gate.json").write_text((interrupted.folder / "kept.json").read_text())
+    before = interrupted.artifact | {"seconds": 3600.0}
+    (tmp_path / "gate.json").write_text(json.dumps(before))
     ran = toy.gate("start", tmp_path, "--gate-resume", rule=RULE)
     assert ran.code == 1, ran.text
     resumed = f"gate: resuming with 3 pairs of 3 benchmarks from {tmp_path / 'gate.json'}; canaries are measured again"
     assert resumed in ran.text
-    found, before = ran.artifact, interrupted.artifact
+    found = ran.artifact
     assert found["complete"]
-    assert found["seconds"] > before["seconds"]
+    assert found["seconds"] > 3600
     for name in (SLOW, KEPT):
         assert found["records"][name]["screen"][:1] == before["records"][name]["screen"]
     assert {len(record["screen"]) for record in found["records"].values() if record["state"] == "timed"} == {3}
     assert found["records"][SAME]["screen"][0] not in before["records"][SAME]["screen"]
     assert (ran.findings[SLOW], ran.findings[KEPT], ran.findings[SLOWED]) == (("slower",), ("ok",), ("slower",))
+
+
+def test_another_version_of_a_package_changes_the_hash_of_those_installed(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    metadata, hashes = tmp_path / "made_up.dist-info" / "METADATA", []
+    metadata.parent.mkdir()
+    for version in ("1", "2", "1"):
+        metadata.write_text(f"Metadata-Version: 2.1\nName: made-up\nVersion: {version}\n")
+        hashes.append(hash_of_installed())
+    assert hashes[0] == hashes[2] != hashes[1]
 
 
 def test_without_an_interrupted_run_there_is_nothing_to_resume(toy, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 from rlgauge import history_table as shown
 from rlgauge import steps
-from rlgauge.chain import Point, series
+from rlgauge.chain import Point, Series, series
 from rlgauge.steps import LEVEL, judged
 
 from .entries import CASE, commit, entry, order, over, pairs, unchanged
@@ -142,3 +142,10 @@ def test_a_step_has_a_two_sided_p_adjusted_for_all_places():
     assert step.p == pytest.approx(2 * 3 * fit.p_of(0.6, error))
     (faster,) = steps.significant_steps(of_numbers([0.0, 0.0, -0.5, -0.7], [0.0004] * 3, freedom=9), [2])
     assert (faster.log_ratio, faster.p) == pytest.approx((-0.6, step.p))
+
+
+def test_the_p_at_the_end_is_that_of_a_change_beyond_one_percent():
+    fit = of_numbers([0.0, 0.03, 0.03], [0.0004] * 2, freedom=9)
+    end = steps.change_at_end(Series(CASE, "1", commit(0), fit.points, 0.01, 9), fit, [])
+    assert (end.commit, end.log_ratio) == (commit(2), pytest.approx(0.03))
+    assert end.p == pytest.approx(0.0949750)  # of t = (0.03 - log 1.01) / sqrt(0.0002)

@@ -73,6 +73,20 @@ def test_speed_depends_on_all_files_but_benchmarks_and_ignored_ones(tmp_path):
     assert found == {"pkg/a.py", "pkg/table.csv", "benchmarks.py"} | locks
 
 
+@pytest.mark.parametrize(
+    ("path", "inside"),
+    [
+        ("libs/a/src", True),
+        ("libs/a/src/deep/x.py", True),
+        ("libs/a", False),
+        ("libs/a/b/src/x.py", False),
+        ("other/a/src/x.py", False),
+    ],
+)
+def test_a_pattern_matches_a_folder_and_all_that_is_in_it(path, inside):
+    assert trees.is_inside(path, ["libs/*/src"]) is inside
+
+
 def test_a_side_has_one_revisions_code_and_the_others_benchmarks(tmp_path):
     code = made(tmp_path / "code", "pkg/a.py", "bench/test_old.py", "bench/data/old", "conftest.py")
     head = made(tmp_path / "head", "pkg/b.py", "bench/test_new.py", "bench/data/new", "more/test_c.py")
