@@ -364,7 +364,7 @@ def table(results: Path) -> str:
     asked = {row["package"] for row in starts.values() if row["run"] == "slowdown"}
     lines += [
         "",
-        f"In {sum(found.values())} of {len(asked)} packages, the first valid run found the slowdown and named nothing "
+        f"In {sum(found.values())} of {len(asked)} packages, the first valid run found the slowdown and reported nothing "
         "else.",
     ]
     for run, where in (("aa", "identical code"), ("slowdown", "benchmarks that the slowdown does not affect")):
