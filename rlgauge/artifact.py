@@ -109,5 +109,5 @@ def read(path: Path) -> Artifact:
     try:
         artifact: Artifact = parse(Artifact, data)
     except FieldError as error:
-        raise GateError(f"{wrong}: {error}") from error
+        raise GateError(f"{wrong}: {error}; give a file that --gate-json wrote") from error
     return artifact

@@ -508,7 +508,7 @@ class Ranking:
             lines.append(f"{best if best == worst else f'{best}-{worst}':>5}  {speedup:<24}  {name}")
         count = len(self.speedups[self.baseline])
         return "\n".join(
-            [*lines, f"Speedup per {self.per} over {self.baseline}, {number_of(count, 'pair')}; 2-3 is a tie."]
+            [*lines, f"Speedup per {self.per} over {self.baseline}, {number_of(count, 'pair')}; 2-3 means a tie."]
         )
 
     def to_json(self) -> str:
