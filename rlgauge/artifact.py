@@ -17,7 +17,7 @@ VERSION = 2
 
 @dataclass(kw_only=True)
 class Artifact:
-    """All measurements of a run and the criteria for passing, which is enough to decide again.
+    """All measurements of a run, and the criteria for passing: enough to decide again.
 
     Attributes:
         version: version of this format.

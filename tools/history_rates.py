@@ -42,7 +42,7 @@ def levels(kind: str, rng: Generator) -> tuple[npt.NDArray[np.float64], int]:
 
 
 def read_of(pool: Sequence[float], true: npt.NDArray[np.float64], tests: int, rng: Generator) -> Judged:
-    """Return what is concluded from a resampled history, with p-values adjusted for ``tests`` tests."""
+    """Return the conclusions about a resampled history, with p-values adjusted for ``tests`` tests."""
     order = [f"{number:040x}" for number in range(1 + COMMITS)]
     entries = []
     for commit, level in zip(order[1:], true):

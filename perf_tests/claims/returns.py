@@ -84,7 +84,7 @@ class Trial:
     every: int = 1_280
 
     def margin(self, base: float, change: float) -> float:
-        """Return by how much the change does better than it has to, given the result of both sides for one seed."""
+        """Return by how much the change exceeds what is required, given the result of both sides for one seed."""
         if self.threshold is None:
             return (change - self.random) - SHARE * (base - self.random)
         return math.log(base / change / SOME)
