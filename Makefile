@@ -59,7 +59,7 @@ $(QUICK_STAMP): $(LOCK) requirements/quick.txt pyproject.toml
 	$(QUICK)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-quick: $(QUICK_STAMP)  ## compare NumPy and PyTorch on a small net, in about a minute with set-up
+quick: $(QUICK_STAMP)  ## compare NumPy and PyTorch on a small net, in about a minute including setup
 	$(QUICK)/bin/python -m pytest perf_tests/test_pirl.py --benchmark-only --backend numpy,torch --benchmark-max-time 0.3 \
 	  -k 'test_forward and full and host-32'
 
@@ -99,7 +99,7 @@ test: setup  ## run the correctness tests, except the slow ones
 
 test-slow: setup browser  ## run the slow tests: learning, every id, whole runs
 	$(TESTS) -m 'slow and not alone' $(BESIDE)
-	$(TESTS) -m 'slow and alone' || [ $$? = 5 ]  # pytest's word for: none selected
+	$(TESTS) -m 'slow and alone' || [ $$? = 5 ]  # no test selected
 
 $(RAY_STAMP): $(STAMP) $(RAY_LOCK)
 	rm -rf $(RAY)
@@ -124,10 +124,10 @@ test-nes: $(NES_STAMP)  ## run the tests of the NES game; installs it into .venv
 browser:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
 	  || { apt-get --quiet update && apt-get --quiet --yes install --no-install-recommends chromium; } >/dev/null 2>&1 \
-	  || echo 'no browser, and none could be installed; the report's picture and its tests need one: apt-get install chromium'
+	  || echo 'no browser is installed, and apt-get could not install one; the report needs it: apt-get install chromium'
 
 TRAINED := train train-parallel train-impala train-impala-parallel train-a2c train-a3c
-train: setup  ## train PPO on Procgen; also train-parallel, -impala, -impala-parallel, -a2c, -a3c; add -timed for the published duration (or DURATION=)
+train: setup  ## train PPO on Procgen; also train-parallel, -impala, -impala-parallel, -a2c, -a3c; each also with -timed (DURATION=1h)
 train: CONFIG = ppo
 train-parallel: CONFIG = ppo_parallel
 train-impala: CONFIG = impala
@@ -143,7 +143,7 @@ DURATION ?= $(if $(filter train-timed train-parallel-timed,$@),1h,30m)
 $(TRAINED:=-timed):
 	$(MAKE) $(@:-timed=) ARGS='--duration $(DURATION) $(ARGS)'
 
-train-pipeline: setup  ## train double Q-learning with collectors, ring buffers and replay
+train-pipeline: setup  ## train double Q-learning with collector processes and ring buffers
 	$(BIN)/python -m rl_impls.mario train --config rl_impls/mario/configs/rings.yaml --output-dir $(RUNS)/rings $(ARGS)
 
 evaluate: setup  ## evaluate a run on training levels and held-out levels: make evaluate RUN=runs/ppo
@@ -175,7 +175,7 @@ docs: $(DOCS_STAMP)  ## build the documentation site: .cache/site
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 
 history: setup  ## compare every commit after SINCE with the release before it, and show steps: make history SINCE=v1
-	@test -n '$(SINCE)' || { echo 'name the last commit that is not to be measured: make history SINCE=v1'; exit 2; }
+	@test -n '$(SINCE)' || { echo 'name the revision after which to start: make history SINCE=v1'; exit 2; }
 	$(BIN)/python -m rlgauge history --since '$(SINCE)' perf_tests $(SELECTION) $(ARGS)
 	$(BIN)/python -m rlgauge history show
 
@@ -184,7 +184,7 @@ asv: setup  ## time HEAD~1 and HEAD with ASV, into .asv/html; or make asv RANGE=
 	$(BIN)/python -m asv run --show-stderr '$(RANGE)'
 	$(BIN)/python -m asv publish
 
-results: setup  ## time all, write the page in results/, measure the gains in the README
+results: setup  ## time all benchmarks, and update results/ and the README
 	$(MAKE) bench WORKLOAD= BACKEND= TIER=
 	$(BIN)/python -m perf_tests.report.results .cache/bench.json
 	$(BIN)/rlgauge compare --file perf_tests/headlines.toml --json .cache/headlines.json
@@ -192,12 +192,12 @@ results: setup  ## time all, write the page in results/, measure the gains in th
 	$(MAKE) peers
 	$(MAKE) browser report PNG=results/report.png
 
-claims: setup  ## measure the published claims, for the README (an hour or more); WORKLOAD=snake only prints those of one workload
+claims: setup  ## measure the published claims, for the README (an hour or more); with WORKLOAD=snake, only print them
 	$(BIN)/python -m perf_tests.claims $(WORKLOAD) $(if $(WORKLOAD),,--pages)
 
-claims-returns: setup  ## train both sides of claims about returns from five seeds, unless current evidence exists; continues after an interrupt
+claims-returns: setup  ## train both versions for the claims about returns, from five seeds; reuses finished trainings
 	$(BIN)/python -m perf_tests.claims.returns
 
-clean:  ## remove the environment, caches and results
-	rm -rf $(VENV) $(RAY) $(NES) .cache .asv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info workloads/build workloads/*.egg-info
+clean:  ## remove the environments, caches and results
+	rm -rf $(VENV) $(QUICK) $(DOCS) $(RAY) $(NES) .cache .asv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info workloads/build workloads/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -22,7 +22,7 @@ def words(text: str) -> tuple[str, ...]:
     """Split at commas; reject an empty text, as from an unset variable."""
     found = tuple(word.strip() for word in text.split(",") if word.strip())
     if not found:
-        raise argparse.ArgumentTypeError(f"got {text!r}; give one or more names")
+        raise argparse.ArgumentTypeError(f"{text!r} has no names; give one or more, separated by commas")
     return found
 
 

@@ -330,7 +330,7 @@ def test_pipeline_on_gpu(bench, seed, form, backend, collectors, num_envs, batch
 def waits(op):
     """Return an epoch's figures, with a collector's mean time per call of ``put`` and the lock waits of its feeders.
 
-    ``feeder_wait`` is the seconds that the threads which feed the queues wait for their lock, at least 1 us. The
+    ``feeder_wait`` is the seconds for which the queues' feeder threads wait for their lock, at least 1 µs. The
     collector itself does not wait meanwhile.
     """
     found = op.figures()

@@ -56,7 +56,7 @@ class Backend:
     @property
     def install(self) -> str:
         """The command that installs this backend."""
-        return f"pip install 'rlgauge-workloads[{self.extra}]'" if self.extra else "no package brings it"
+        return f"pip install 'rlgauge-workloads[{self.extra}]'" if self.extra else "no pip package provides it"
 
     def missing(self) -> str | None:
         """Return why this backend cannot run here; None if it can."""

@@ -190,7 +190,7 @@ def power(options: argparse.Namespace) -> int:
         given = [f"--{name}" for name in ("minutes", "slowdowns", "fault") if getattr(options, name) is not None]
         given += options.arguments
         if given:
-            raise GateError(f"--canaries: leave out {' '.join(given)}: canaries are measured alone")
+            raise GateError(f"--canaries: leave out {' '.join(given)}; canaries are measured alone")
         if pairs < 1:
             raise GateError(f"--canaries: {pairs} is too small; choose 1 or more")
         slowdowns: tuple[float, ...] = ()
@@ -307,8 +307,8 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         help="seconds, difference, spread, peak_rss, allocated, or a number in extra_info['figures'] "
         "(default: %(default)s)",
     )
-    add("--threads-a", type=int, metavar="N", help="threads and cores of A's process (default: --cores)")
-    add("--threads-b", type=int, metavar="N", help="threads and cores of B's process (default: --cores)")
+    add("--threads-a", type=int, metavar="N", help="number of threads and cores of A's process (default: by --cores)")
+    add("--threads-b", type=int, metavar="N", help="number of threads and cores of B's process (default: by --cores)")
     cores = "cores of both processes (default: from marks and settings)"
     add("--cores", default=Plan.cores, metavar="one|all", help=cores)
     seed = "seed for the order of sides and comparisons (default: %(default)s)"
@@ -331,12 +331,12 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     add = command.add_argument
     add("--since", required=True, metavar="REVISION", help="measure the commits after this revision")
     add("--pairs", type=int, default=16, metavar="N", help="pairs of processes per commit (default: %(default)s)")
-    minutes = "stop a commit after N minutes, but not before six pairs (default: %(default)g)"
+    minutes = "stop after N minutes per commit, but measure at least six pairs (default: %(default)g)"
     add("--minutes", type=float, default=12.0, metavar="N", help=minutes)
     add("--file", type=Path, help=f"file of the ratios (default: {HISTORY})")
     add_limit(command)
 
-    command = commands.add_parser("history show", help="print steps and drift of a history")
+    command = commands.add_parser("history show", help="print the steps and the drift in a history")
     command.set_defaults(run=show_history)
     command.add_argument("--json", action="store_true", help="print all ratios and steps as JSON")
     command.add_argument("--file", type=Path, help=f"file of the ratios (default: {HISTORY})")
@@ -356,8 +356,8 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "--fault",
         action="append",
         metavar="MODULE:FUNCTION[=PATTERN]",
-        help="also slow head by a function that replaces the callable of a test with a slower one; it applies to tests "
-        "that match the pattern, by default all; repeatable",
+        help="also slow head by a function that takes the timed callable and returns a slower one, in tests that match "
+        "the pattern (default: all tests); repeatable",
     )
     defaults = ",".join(f"{slowdown:g}" for slowdown in SLOWDOWNS)
     slowdowns = f"slowdowns of head, as fractions of a call, besides 0 (default: {defaults})"
@@ -374,8 +374,8 @@ def add_rule(command: argparse.ArgumentParser) -> None:
 
 
 def add_limit(command: argparse.ArgumentParser) -> None:
-    """Add the option that limits the time of a request to a worker."""
-    text = "seconds that one request to a worker may take (default: %(default)g)"
+    """Add the option that limits the time of a call."""
+    text = "seconds that one call, or its preparation, may take (default: %(default)g)"
     command.add_argument("--limit", type=seconds, default=LIMIT, metavar="SECONDS", help=text)
 
 
@@ -385,9 +385,9 @@ def add_plan(command: argparse.ArgumentParser) -> None:
     add("--items", action="store_true", help="compare the time per item instead of per call")
     outputs = "how to compare the outputs of the benchmarks (default: %(default)s)"
     add("--outputs", choices=OUTPUTS, default=Plan.outputs, help=outputs)
-    precision = "stop when the interval's half width is this fraction of the ratio (default: %(default)g)"
+    precision = "stop when half the interval is at most this fraction of the ratio (default: %(default)g)"
     add("--precision", type=float, default=Plan.precision, metavar="FRACTION", help=precision)
-    minutes = "stop after N minutes, but not before six pairs; 0: six quick pairs (default: %(default)g)"
+    minutes = "stop after N minutes, but measure at least six pairs; 0 makes them quick (default: %(default)g)"
     add("--minutes", type=float, default=Plan.minutes, metavar="N", help=minutes)
     add("--json", type=Path, metavar="FILE", help="write all results to FILE as JSON")
     add_limit(command)

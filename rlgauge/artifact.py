@@ -17,7 +17,7 @@ VERSION = 2
 
 @dataclass(kw_only=True)
 class Artifact:
-    """All measurements of a run and the criteria for passing, which is enough to decide again.
+    """All measurements of a run, and the criteria for passing: enough to decide again.
 
     Attributes:
         version: version of this format.
@@ -109,5 +109,5 @@ def read(path: Path) -> Artifact:
     try:
         artifact: Artifact = parse(Artifact, data)
     except FieldError as error:
-        raise GateError(f"{wrong}: {error}") from error
+        raise GateError(f"{wrong}: {error}; give a file that --gate-json wrote") from error
     return artifact

@@ -129,7 +129,7 @@ def search(
     """
     total = compare(commits[0], commits[-1], rule.confirm)
     if total.p > rule.level:
-        raise GateError(f"{name} is not slower: {total}, p = {total.p:.2g}")
+        raise GateError(f"{name} is not slower: {total}, p = {total.p:.2g}; give revisions before and after a slowdown")
     log(f"{total}: the total slowdown, in {number_of(len(commits) - 1, 'commit')}")
     low, high = 1, len(commits) - 1
     skipped: set[int] = set()
@@ -149,5 +149,8 @@ def search(
         low, high = (low, middle) if slow else (middle + 1, high)
     found = compare(commits[low - 1], commits[low], rule.confirm)
     if found.p > rule.level:
-        raise GateError(f"uncertain: the most likely commit is {found} compared with its parent, p = {found.p:.2g}")
+        raise GateError(
+            f"uncertain: the most likely commit is {found} compared with its parent, p = {found.p:.2g}; "
+            "repeat the command on an idle machine"
+        )
     return found

@@ -64,7 +64,7 @@ class Canary:
 
 
 def sha256(data: bytes) -> bytes:
-    """Hash some bytes: the unit of work."""
+    """Hash some bytes, which is the unit of work."""
     return hashlib.sha256(data).digest()
 
 

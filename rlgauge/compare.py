@@ -135,7 +135,7 @@ class Result:
         first: id of the first benchmark.
         second: id of the second benchmark.
         measure: see :class:`Plan`.
-        per: what the value refers to: ``call``, or an item's unit.
+        per: what the value refers to: ``call``, or ``item (UNIT)``.
         values: one per pair: the first over the second, so that 2 for ``seconds`` means the second is twice as fast;
             for a ``difference``, the first's seconds minus the second's.
         sides: medians over the pairs of each benchmark's own measure.
@@ -476,7 +476,7 @@ class Ranking:
     Attributes:
         baseline: id of the benchmark that the others are compared with.
         speedups: each benchmark's speedup over the baseline in each pair, by id.
-        per: what the times refer to: ``call``, or an item's unit.
+        per: what the times refer to: ``call``, or ``item (UNIT)``.
     """
 
     baseline: str
@@ -508,7 +508,7 @@ class Ranking:
             lines.append(f"{best if best == worst else f'{best}-{worst}':>5}  {speedup:<24}  {name}")
         count = len(self.speedups[self.baseline])
         return "\n".join(
-            [*lines, f"Speedup per {self.per} over {self.baseline}, {number_of(count, 'pair')}; 2-3 is a tie."]
+            [*lines, f"Speedup per {self.per} over {self.baseline}, {number_of(count, 'pair')}; 2-3 means a tie."]
         )
 
     def to_json(self) -> str:

@@ -30,6 +30,7 @@ from .rule import (
 PASSED, FAILED = 0, 1
 UNMEASURED = ("new", "error", "skipped")
 INTERRUPTED = "the run was interrupted; repeat its command with --gate-resume"
+REPEAT = "repeat the run on an idle machine"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def judge(
     elif not is_shard and all(
         each.verdict in UNMEASURED or (each.verdict == "gone" and name in reasons) for name, each in tests.items()
     ):
-        invalid.append("no test was measured or proven unchanged")
+        invalid.append("no test was measured or is unchanged; select tests that run on both sides")
     invalid = invalid or wrong_canaries(records, findings)
     code = INVALID if invalid else FAILED if failed else PASSED
     return Judgement(code, invalid, failed, reasons)
@@ -110,5 +111,5 @@ def wrong_canaries(records: Mapping[str, Record], findings: Mapping[str, Finding
             for name in names:
                 if (verdict := findings[name].verdict) not in expected:
                     lines = inconclusive if verdict == "inconclusive" else wrong
-                    lines.append(f"{name} is {verdict}, but should be {' or '.join(expected)}")
+                    lines.append(f"{name} is {verdict}, but should be {' or '.join(expected)}; {REPEAT}")
     return wrong + inconclusive

@@ -11,6 +11,7 @@ from .rule import EXPECTED, SHARD_SEPARATOR, GateError, is_canary
 
 EQUAL = ("base", "head", "rule", "strict", "allowed", "cases")  # must be equal for all shards of one comparison
 INSTALLED = ("python", "versions")  # must be equal on all machines
+ONE_RUN = "merge only shards of one run"
 
 
 def merge_artifacts(parts: Mapping[str, Artifact]) -> Artifact:
@@ -32,14 +33,14 @@ def merge_artifacts(parts: Mapping[str, Artifact]) -> Artifact:
     numbers, count = [number for number, _ in shards.values()], shards[first][1]
     for name, (_, other) in shards.items():
         if other != count:
-            raise GateError(f"{name}: it is one of {other} shards, but {first} is one of {count}")
+            raise GateError(f"{name}: it is one of {other} shards, but {first} is one of {count}; {ONE_RUN}")
     for number in range(1, count + 1):
         if numbers.count(number) != 1:
             raise GateError(f"shard {number} of {count}: give one artifact of it, not {numbers.count(number)}")
     anchors = {name: part.anchor for name, part in parts.items() if part.anchor}
     if len(anchors) not in (0, len(parts)):
         lacking = next(name for name in parts if name not in anchors)
-        raise GateError(f"{lacking}: no comparison with an anchor, but {next(iter(anchors))} has one")
+        raise GateError(f"{lacking}: no comparison with an anchor, but {next(iter(anchors))} has one; {ONE_RUN}")
     merged = combine(parts)
     merged.anchor = combine(anchors) if anchors else None
     return merged
@@ -53,7 +54,7 @@ def check_equal(parts: Mapping[str, Artifact]) -> None:
         values |= {key: (part.machine.get(key), first.machine.get(key)) for key in INSTALLED}
         for key, (own, wanted) in values.items():
             if own != wanted:
-                raise GateError(f"{name}: {key} is {own}, but {first_name} has {wanted}")
+                raise GateError(f"{name}: {key} is {own}, but {first_name} has {wanted}; {ONE_RUN}")
 
 
 def combine(parts: Mapping[str, Artifact]) -> Artifact:
@@ -65,7 +66,7 @@ def combine(parts: Mapping[str, Artifact]) -> Artifact:
         machines[str(number)] = part.machine
         for all_cores in {record.all_cores for record in part.records.values() if record.state == "timed"}:
             for canary in EXPECTED[all_cores].keys() - part.records.keys():
-                raise GateError(f"{name}: {canary} was not measured")
+                raise GateError(f"{name}: {canary} was not measured; measure this shard again")
         for case, record in part.records.items():
             if is_canary(case):
                 records[f"{case}{SHARD_SEPARATOR}{number}"] = record

@@ -105,7 +105,7 @@ class Cores:
             os.sched_setaffinity(0, before)
 
     def at_start(self, position: int) -> tuple[int, ...]:
-        """Return the cores on which a worker starts: since both sides start at once, one each if they will be pinned.
+        """Return the cores on which a worker starts: if they will be pinned, each side starts on its own core.
 
         `position` is 0 for the first worker of a pair to start, 1 for the second.
         """

@@ -96,7 +96,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="PATH",
-        help="file or folder of benchmarks; both sides use the working tree's version (default: testpaths)",
+        help="take this file or folder of benchmarks from the working tree on both sides (default: testpaths)",
     )
     group.addoption(
         "--gate-own-benchmarks",
@@ -108,7 +108,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="OLD=NEW",
-        help="compare test OLD of the revision with test NEW of the working tree; needs --gate-own-benchmarks",
+        help="compare the revision's test OLD with the working tree's test NEW; needs --gate-own-benchmarks",
     )
     group.addoption(
         "--gate-build", metavar="COMMAND", help="build each side's tree with this command, in a separate environment"
@@ -129,7 +129,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="ID-PATTERN=REASON",
-        help="let matching tests be slower or gone; * and ? are wildcards, and an error needs its exact id",
+        help="accept matching tests that are slower or gone; * and ? are wildcards; an error needs its exact id",
     )
     group.addoption(
         "--gate-strict", action="store_true", help="also fail tests that are inconclusive or whose output changed"
@@ -144,7 +144,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=seconds,
         default=300.0,
         metavar="SECONDS",
-        help="seconds that one request to a worker may take (default: 300)",
+        help="seconds that one call, or its preparation, may take (default: 300)",
     )
     group.addoption("--gate-seed", type=int, default=0, help="seed for the order of benchmarks and sides (default: 0)")
 

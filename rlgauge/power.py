@@ -152,9 +152,7 @@ def slowed_blocks(
     """
     for reply in ask_both(workers, "prepare", identity=name, fault=fault):
         if message := reason(reply):
-            raise GateError(
-                f"{name}: {f'{fault}: ' if fault else ''}{message}; mend the test, or add --deselect={name}"
-            )
+            raise GateError(f"{name}: {f'{fault}: ' if fault else ''}{message}; fix the test, or add --deselect={name}")
     ask_both(workers, "place", core=place.one)
     timing = time_call(workers[0], name, name)
     plan = place.plan(timing.call, timing.calls, timing.wall)

@@ -24,9 +24,9 @@ HISTORIES, COMMITS, PAIRS = 1000, 12, 16
 FEWEST = 20  # tests with fewer recorded pairs are left out
 STEP, DRIFT, DRIFTS = 0.05, 0.01, 8
 ROWS = {
-    "flat": "flat | wrong: a step, or a verdict",
-    "step": f"one step of {STEP:.0%} | slower, within one commit of the place",
-    "drift": f"{DRIFTS} times {DRIFT:.0%} | slower by the end",
+    "flat": "no change | any step, or a verdict other than `ok` (false alarms)",
+    "step": f"one step of {STEP:.0%} | exactly one step, at most one commit away from the true one",
+    "drift": f"{DRIFTS} steps of {DRIFT:.0%} | the verdict `slower`",
 }
 Generator = np.random.Generator
 
@@ -42,7 +42,7 @@ def levels(kind: str, rng: Generator) -> tuple[npt.NDArray[np.float64], int]:
 
 
 def read_of(pool: Sequence[float], true: npt.NDArray[np.float64], tests: int, rng: Generator) -> Judged:
-    """Return what is concluded from a resampled history, with p-values adjusted for ``tests`` tests."""
+    """Return the conclusions about a resampled history, with p-values adjusted for ``tests`` tests."""
     order = [f"{number:040x}" for number in range(1 + COMMITS)]
     entries = []
     for commit, level in zip(order[1:], true):
@@ -67,7 +67,7 @@ def main() -> None:
         for test, value in pair.items():
             pools.setdefault(test, []).append(value)
     kept = [values for _, values in sorted(pools.items()) if len(values) >= FEWEST]
-    print("| history | what is counted | of these |\n|---|---|---:|")
+    print("| history | found | share of histories |\n|---|---|---:|")
     for number, (kind, row) in enumerate(ROWS.items()):
         rng, counted = np.random.default_rng(number), 0
         for history in range(HISTORIES):

@@ -206,7 +206,7 @@ def slowed(text: str, file: str, function: str, turns: int) -> str:
     else:
         found = text.count(function)
     if found != 1:
-        raise Failed(f"{file}: {function.strip()!r} is there {found} times, wanted 1")
+        raise Failed(f"{file}: {function.strip()!r} occurs {found} times instead of once")
     if Path(file).suffix == ".py":
         body = nodes[0].body
         first = body[1] if ast.get_docstring(nodes[0]) is not None and len(body) > 1 else body[0]
@@ -364,8 +364,8 @@ def table(results: Path) -> str:
     asked = {row["package"] for row in starts.values() if row["run"] == "slowdown"}
     lines += [
         "",
-        f"In {sum(found.values())} of {len(asked)} packages, the first valid run found the slowdown and named nothing "
-        "else.",
+        f"In {sum(found.values())} of {len(asked)} packages, the first valid run found the slowdown and reported "
+        "nothing else.",
     ]
     for run, where in (("aa", "identical code"), ("slowdown", "benchmarks that the slowdown does not affect")):
         if judged[run]:

@@ -18,6 +18,7 @@ from rlgauge.exit_code import certainly_invalid
 from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Record
 
 RECORDED = Path(__file__).with_name("recorded")  # an artifact of format 2, and the verdicts on it
+REPEAT = "repeat the run on an idle machine"
 GOOD = {SAME: timed([0.0] * 4), SLOWED: timed(SLOW[:4], SLOW), "case": timed([0.0] * 4)}
 WRONG = {
     "same slower": {SAME: GOOD[SLOWED]}, "same faster": {SAME: timed(FAST[:4], FAST)}, "same missing": {SAME: None},
@@ -107,10 +108,14 @@ def test_an_interrupted_run_is_invalid_whatever_it_found():
         ({"dead": DEAD}, False, None),
         ({"dead": DEAD, "more": DEAD}, False, "2 of 3 tests could not be measured: dead: head: Killed"),
         ({"dead": DEAD, "more": DEAD}, True, None),
-        ({"case": Record(state="new")}, False, "no test was measured or proven unchanged"),
-        ({SAME: DEAD}, False, f"{SAME} is error, but should be ok or inconclusive"),
+        (
+            {"case": Record(state="new")},
+            False,
+            "no test was measured or is unchanged; select tests that run on both sides",
+        ),
+        ({SAME: DEAD}, False, f"{SAME} is error, but should be ok or inconclusive; {REPEAT}"),
         ({SLOWED: timed([0.0])}, False, None),  # its screen goes on
-        ({SLOWED: timed([0.0] * 4)}, False, f"{SLOWED} is ok, but should be slower"),
+        ({SLOWED: timed([0.0] * 4)}, False, f"{SLOWED} is ok, but should be slower; {REPEAT}"),
         ({SAME: timed(SLOW[:4], SLOW[:15])}, False, None),
     ],
 )
@@ -120,7 +125,7 @@ def test_a_run_ends_early_only_if_no_pair_could_make_it_valid(changed, is_shard,
     assert found[:1] == ([reason] if reason else [])
 
 
-NOTHING = ["no test was measured or proven unchanged"]
+NOTHING = ["no test was measured or is unchanged; select tests that run on both sides"]
 
 
 @pytest.mark.parametrize(

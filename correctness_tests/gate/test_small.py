@@ -39,9 +39,9 @@ def test_the_table_says_what_it_counts(tmp_path):
     file.write_text("".join(json.dumps(line) + "\n" for line in (machine, earlier, costs, round_of(SLOWED, 1.0))))
     said = small.table(small.read(file))
     assert "| `pytest --gate-against` | 10/10 [69.2%, 100.0%] | 0/10 [0.0%, 30.8%] |" in said
-    assert "1 runs, 0 void, 1.0 to 1.0 minutes each" in said
-    assert "a pair of all 20 tests takes 2.0 s [1.0, 3.0] beyond its samples" in said
-    assert "imports it in 2.0 ms [1.0, 3.0]" in said
+    assert "1 run of 1.0 to 1.0 minutes, 0 of them invalid." in said
+    assert "A pair of all 20 tests takes 2.0 s [1.0, 3.0] in addition to its samples." in said
+    assert "importing the plugin takes 2.0 ms [1.0, 3.0]." in said
 
 
 def test_pytest_collects_the_listed_tests(tmp_path):

@@ -60,7 +60,7 @@ def test_without_the_label_nothing_is_allowed(allowed):
 def test_a_label_without_a_line_is_reported(allowed):
     patterns, words = allowed("true", "A faster horse.")
     assert (patterns, words.count("\n")) == ([], 1)
-    assert 'needs lines "perf-ok: ID-PATTERN=REASON"' in words
+    assert 'add lines "perf-ok: ID-PATTERN=REASON"' in words
 
 
 @pytest.mark.parametrize(("ends", "written", "code"), [(0, "{}", 0), (1, "{}", 0), (2, "{}", 0), (2, "", 1)])

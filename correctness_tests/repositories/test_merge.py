@@ -69,7 +69,7 @@ def test_the_canaries_of_each_shard_count():
     parts["2.json"].records[SAME] = CANARIES[SLOWED]
     outcome = merge_artifacts(parts).decide()
     assert outcome.code == 2
-    assert outcome.wrong == [f"{SAME}@2 is slower, but should be ok or inconclusive"]
+    assert outcome.wrong == [f"{SAME}@2 is slower, but should be ok or inconclusive; repeat the run on an idle machine"]
 
 
 def test_machines_may_differ_and_are_shown():

@@ -77,7 +77,7 @@ def ratios_of(comparisons: Sequence[Comparison], known: Known) -> list[float]:
 
 
 def same_of(claim: Claim, context: str, findings: Mapping[str, str]) -> bool | None:
-    """Return whether outputs or learning stay the same, as far as comparisons do not tell; None if it is unknown.
+    """Return whether outputs or learning stay the same, where the comparison does not show it; None if unknown.
 
     ``findings`` has what :func:`.returns.evidence` returns, by trial.
     """
@@ -122,8 +122,8 @@ def context_row(
 ) -> dict[str, Any]:
     """Return the ledger row of a claim in one context.
 
-    ``known`` holds all measured comparisons, and ``findings`` what the evidence says, by trial. ``why`` in the row is
-    the reason for a verdict that the ratio does not give.
+    ``known`` holds all measured comparisons, and ``findings`` what the evidence says, by trial. ``why`` in the row
+    gives the reason if the ratio alone does not explain the verdict.
     """
     base, change = claim.contexts[context]
     kept = {"context": context, "base": base, "change": change, "measure": claim.measure}

@@ -84,7 +84,7 @@ class Trial:
     every: int = 1_280
 
     def margin(self, base: float, change: float) -> float:
-        """Return by how much the change does better than it has to, given the result of both sides for one seed."""
+        """Return by how much the change exceeds what is required, given the result of both sides for one seed."""
         if self.threshold is None:
             return (change - self.random) - SHARE * (base - self.random)
         return math.log(base / change / SOME)
@@ -286,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m perf_tests.claims.returns", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("trial", nargs="*", help=f"trials to measure, of {', '.join(TRIALS)} (default: all)")
+    parser.add_argument("trial", nargs="*", help=f"trials to run: {', '.join(TRIALS)} (default: all)")
     parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help=f"seeds per trial (default: {SEEDS})")
     parser.add_argument("--folder", type=Path, default=KEPT, help="folder of the results (default: results/returns)")
     for hidden in ("--one", "--steps"):

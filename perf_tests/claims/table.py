@@ -27,7 +27,7 @@ def cell(text: str) -> str:
 
 
 def verdict_words(context: Mapping[str, Any]) -> str:
-    """Return a verdict, with the reason if the ratio does not give it."""
+    """Return a verdict, with a reason if the ratio alone does not explain it."""
     older = "different output" if context["verdict"] == "refuted" and context["same_holds"] is False else ""
     why = context.get("why", older)
     return f"{context['verdict']}: {why}" if why else str(context["verdict"])

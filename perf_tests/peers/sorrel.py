@@ -1,7 +1,8 @@
 """sorrel's IQN agents in plain torch, each with a net, a target net, an optimizer and a NumPy replay buffer.
 
-Where the source's algorithm differs from that of our agents, this is ours: targets use the state after n steps and have
-no gradient, stacks of frames stay within an episode, the loss is summed over online quantiles, and noise is factorised.
+Where the source's algorithm differs from that of our agents, this code follows ours: targets use the state after n
+steps and have no gradient, stacks of frames stay within an episode, the loss is summed over online quantiles, and noise
+is factorised.
 
 Axes: N agents, B transitions, C rows, F frame size, S = 5 F, Q quantiles, A actions, M noise numbers. Imports torch.
 """

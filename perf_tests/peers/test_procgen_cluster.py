@@ -1,10 +1,10 @@
 """procgen's sequential PPO and IMPALA as rl-cluster-benchmark describes them, in plain torch.
 
 Both do the work of our loops: the same net and constants, as many frames, minibatches and epochs, from the same games
-and weights. They sample actions of their own, so that they play other episodes. The source's policy loss of IMPALA uses
-V in place of V-trace's v; here it is that of the paper, as in ours.
+and weights. They sample their own actions and therefore play other episodes. The source's policy loss of IMPALA uses V
+in place of V-trace's v; here it is that of the paper, as in ours.
 
-What the source does besides is left out: TensorBoard, checkpoints, memory monitoring, and the layers of old Gym and
+Left out are further parts of the source: TensorBoard, checkpoints, memory monitoring, and the layers of old Gym and
 shimmy around each game.
 """
 

@@ -82,7 +82,7 @@ def cells(row: Row) -> list[str]:
 
 
 def sources(workload: str) -> list[str]:
-    """Return a list of the forms that reproduce published code: the source, and how far the form is from its speed."""
+    """Return the forms that reproduce published code as a list, each with its source and its speed relative to that."""
     try:
         options = importlib.import_module(f"rl_impls.{workload}.options")
     except ImportError:  # the workload does not exist in this revision

@@ -191,8 +191,8 @@ def above_peak_warnings(rows: Iterable[Mapping[str, Any]], limits: Mapping[str, 
         return []
     peaks = ", ".join(f"{name.removesuffix('_flops')} {rate:.3g}" for name, rate in limits.items() if "flops" in name)
     return [
-        f"Above the machine's measured peak: {', '.join(found)}. The peak was probably measured too low, as happens "
-        f"while other programs run (FLOP/s: {peaks}). Repeat the run on an idle machine."
+        f"Above the machine's measured peak: {', '.join(found)}. Other programs probably lowered the measured "
+        f"peak (FLOP/s: {peaks}). Repeat the run on an idle machine."
     ]
 
 

@@ -83,7 +83,10 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
     )
     trains.add_argument("--config", type=Path, metavar="FILE", help="YAML file that sets the options below")
     trains.add_argument(
-        "--output-dir", type=Path, metavar="DIR", help="write the learning curve here, also for TensorBoard"
+        "--output-dir",
+        type=Path,
+        metavar="DIR",
+        help="write the learning curve to this folder, and by default the checkpoints",
     )
     trains.add_argument("--resume", action="store_true", help="resume from the checkpoint, or from --output-dir")
     until = trains.add_mutually_exclusive_group()
@@ -96,16 +99,18 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
         "--save-every", metavar="HOURS", help=f"time between checkpoints (default: {training.SAVE_EVERY})"
     )
     trains.add_argument(
-        "--keep", type=int, metavar="N", help="number of last checkpoints to keep, named by their step (default: none)"
+        "--keep", type=int, metavar="N", help="also keep the last N checkpoints, named by their step (default: none)"
     )
     trains.add_argument("--seed", type=int, metavar="N", help="seed of all random numbers (default: 0)")
     evaluates = commands.add_parser(
-        "evaluate", help="play without learning, print the results and keep them as JSON", allow_abbrev=False
+        "evaluate", help="play without learning, print the results and write them as JSON", allow_abbrev=False
     )
     evaluates.set_defaults(run=evaluate)
     which = evaluates.add_mutually_exclusive_group(required=True)
     which.add_argument("checkpoint", type=Path, nargs="?", help="checkpoint to load, or the --output-dir of a training")
-    which.add_argument("--checkpoint", type=Path, dest="path", metavar="PATH", help="the same, as an option")
+    which.add_argument(
+        "--checkpoint", type=Path, dest="path", metavar="PATH", help="another way to give the checkpoint"
+    )
     evaluates.add_argument(
         "--episodes", "--num-episodes", type=int, default=EPISODES, metavar="N", help=f"default: {EPISODES}"
     )
@@ -142,7 +147,12 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
     if "game" in agent.EVALUATES:
         games = choices_of(fields_of(agent.Config)["game"])
         evaluates.add_argument(
-            "--env", type=game_of, choices=games, dest="game", metavar="ID", help="the game, as in procgen-coinrun-v0"
+            "--env",
+            type=game_of,
+            choices=games,
+            dest="game",
+            metavar="ID",
+            help="the game, for example procgen-coinrun-v0",
         )
     for name, text in others.items():
         summary = (text.__doc__ or "").partition("\n")[0].replace("Return ", "Print ", 1).rstrip(".")

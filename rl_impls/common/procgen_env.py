@@ -174,7 +174,7 @@ class ProcgenVectorEnv(VectorEnv):
         if "reset_mask" in (options or {}):
             raise ValueError("options: Procgen cannot reset some games alone (reset_mask); reset all, or set_state()")
         if options:
-            raise ValueError(f"options: Procgen has no reset options, got {sorted(options)}; pass options=None")
+            raise ValueError(f"options={options} should be None: Procgen has no reset options")
         if seed is not None:
             self.seed = check_seed(seed)
             self.envs.close()

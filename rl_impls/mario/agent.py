@@ -37,7 +37,7 @@ class Config:
     start_level: int = Field(0, ge=0, description="first Procgen level")
     side: Literal[84, 128] = Field(84, description="height and width of a frame in pixels")
     norm: Literal["none", "batch"] = Field(
-        "none", description="batch norm after each convolution, which then has no bias, or none"
+        "none", description="normalisation after each convolution; batch removes the bias of the convolution"
     )
     init: Literal["he", "uniform"] = Field(
         "he", description="initialisation of the weights; uniform is torch's default"

@@ -54,8 +54,8 @@ FORMS = MappingProxyType({"naive": Options(), "full": FULL, "bfloat16": BFLOAT16
 
 SOURCES = MappingProxyType(
     {
-        "naive": "the loops that rl-cluster-benchmark lists, written as CleanRL's ppo_procgen.py: pictures as float32, "
-        "torch's defaults. Beyond it, pictures are turned into planes, as Stable-Baselines3 does, and advantages are "
-        "computed environment after environment; how far it is from CleanRL's own speed is not measured",
+        "naive": "the loops that rl-cluster-benchmark lists, in the style of CleanRL's ppo_procgen.py: images as "
+        "float32, torch's defaults. In addition, images are transposed to channels first, as in Stable-Baselines3, and "
+        "advantages are computed one environment at a time. Its speed relative to CleanRL is not measured",
     }
 )

@@ -128,9 +128,9 @@ FORMS = MappingProxyType(
 
 SOURCES = MappingProxyType(
     {
-        "naive": "the loop as the source describes it, with transitions as Python lists, which nobody's library keeps: "
+        "naive": "the loop as the source describes it, with transitions as Python lists, unlike any library: "
         "0.62 to 0.68 times as fast as CleanRL's dqn.py on the same game, net and settings",
-        "plain": "the loop as CleanRL's users write it: a ring of arrays, batches as arrays turned into tensors, "
+        "plain": "the loop as users of CleanRL write it: a ring buffer of arrays, batches converted to tensors, "
         "no_grad while acting, torch's defaults",
     }
 )

@@ -156,7 +156,7 @@ class Memory:
         """Restore the arrays of a memory of the same size; raise ValueError if names, shapes or dtypes differ."""
         fields = self.fields._asdict()
         if arrays.keys() != fields.keys() | {PUSHED}:
-            raise ValueError(f"a memory has the arrays {', '.join(fields)} and {PUSHED}, not {', '.join(arrays)}")
+            raise ValueError(f"arrays should be {', '.join(fields)} and {PUSHED}, not {', '.join(arrays)}")
         check_integer(PUSHED, int(arrays[PUSHED]), 0)
         for name, field in fields.items():
             check_like(name, arrays[name], field)

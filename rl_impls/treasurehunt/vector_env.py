@@ -204,7 +204,7 @@ class Worlds:
             raise ValueError("grid should have walls all around")
         empty = (grid[np.arange(self.num_worlds), where] == EMPTY).all()
         if not empty or not np.diff(np.sort(where, axis=0), axis=0).all():
-            raise ValueError(f"where={where.tolist()} should be empty cells, another for each agent of a world")
+            raise ValueError(f"where={where.tolist()} should be empty cells, a different one for each agent of a world")
         self.load(grid, where)
         self.turn = int(turn)
 

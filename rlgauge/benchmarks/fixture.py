@@ -208,7 +208,7 @@ class Benchmark:
     """The fixture: passes a test's callable to the gate, and returns to the test when the gate is done.
 
     Args:
-        time_it: has a function timed; returns when that is finished.
+        time_it: times a function; returns when the gate is done.
         name: name of the test.
         group: benchmark group from the test's mark.
         params: parameters of the test, if it is parametrised.
@@ -303,7 +303,7 @@ class Benchmark:
     patch = weave
 
     def run(self, timed: TimedFunction) -> Any:
-        """Have the function timed; return the result of a fresh call to the test."""
+        """Let the gate time the function; return the result of a new call to the test."""
         if self.used:
             raise MisuseError("it calls benchmark twice: split the test into two")
         self.used = True

@@ -22,7 +22,7 @@ from rlgauge.benchmarks.source import Benchmarks
 from rlgauge.config import Config
 from rlgauge.layout import laid_out
 from rlgauge.pairs import Pairs, cores
-from rlgauge.progress import left
+from rlgauge.progress import left, number_of
 from rlgauge.rates import Rate
 from rlgauge.rule import GateError, Record, Rule, is_canary
 from rlgauge.run import LIMIT
@@ -37,7 +37,7 @@ CASES = (
     *(f"benchmarks/test_work.py::TestShared::test_read[{size}]" for size in (2, 5, 10, 40)),
     *(f"benchmarks/test_ready.py::test_ready[{size}]" for size in (2, 5, 10, 40)),
 )
-WORK = '''"""Does so much work of a kind as a test is to be given."""
+WORK = '''"""Work of several kinds; ``UNITS`` is the amount for each test."""
 
 import numpy as np
 
@@ -231,14 +231,14 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 
 def rates(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, bool], Rate]:
-    """Return how often each tool reports a test as slower, by (tool, whether it was slowed), without void rounds."""
+    """Return how often each tool reports a test as slower, by (tool, whether it was slowed), in valid rounds."""
     from pytest_benchmark.utils import parse_compare_fail
 
     check = parse_compare_fail(FAIL)  # type: ignore[no-untyped-call]
     found = {}
-    believed = [line for line in lines if line["what"] == "round" and not line["void"]]
+    valid = [line for line in lines if line["what"] == "round" and not line["void"]]
     for slowed in (False, True):
-        cases = [(line, name) for line in believed for name in CASES if (name in line["slowed"]) is slowed]
+        cases = [(line, name) for line in valid for name in CASES if (name in line["slowed"]) is slowed]
         ours = [line["verdicts"][name] == "slower" for line, name in cases]
         theirs = [
             bool(check.fails({"median": line["medians"]["head"][name]}, {"median": line["medians"]["base"][name]}))
@@ -272,16 +272,17 @@ def table(lines: Sequence[Mapping[str, Any]]) -> str:
     void = sum(bool(line["void"]) for line in rounds)
     minutes = sorted(line["seconds"] / 60 for line in rounds)
     costs = [line for line in lines if line["what"] == "costs"][-1]
-    words = [f"{len(rounds)} runs, {void} void, {minutes[0]:.1f} to {minutes[-1]:.1f} minutes each"]
+    runs = number_of(len(rounds), "run")
+    words = [f"{runs} of {minutes[0]:.1f} to {minutes[-1]:.1f} minutes, {void} of them invalid"]
     for what, (unit, scale, text) in COSTS.items():
         low, high = interval(costs[what])
         middle = sorted(costs[what])[len(costs[what]) // 2]
         words.append(text.format(f"{scale * middle:.1f} {unit} [{scale * low:.1f}, {scale * high:.1f}]"))
     where = f"{machines[-1]['cpu_model']}, {machines[-1]['cores']} cores, {machines[-1]['date']}"
-    return "\n".join([rows, "", f"{'; '.join(words)}. {where}: `python -m perf_tests.gate small`."])
+    return "\n".join([rows, "", f"{'. '.join(words)}. {where}: `python -m perf_tests.gate small`."])
 
 
 COSTS = {
-    "pair": ("s", 1, "a pair of all 20 tests takes {} beyond its samples"),
-    "plugin": ("ms", 1000, "a run of pytest that does not use the plugin imports it in {}"),
+    "pair": ("s", 1, "A pair of all 20 tests takes {} in addition to its samples"),
+    "plugin": ("ms", 1000, "In a run of pytest without the gate, importing the plugin takes {}"),
 }
