@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup quick bench bench-quick bench-threads peers report claims claims-returns gate test test-slow test-ray test-nes browser lint docs asv history results clean evaluate compare tensorboard train train-pipeline
+.PHONY: help setup quick bench bench-quick bench-threads peers report claims claims-returns gate test test-slow test-ray test-nes mutants browser lint docs asv history results clean evaluate compare tensorboard train train-pipeline
 SHELL := /bin/bash -o pipefail
 
 PYTHON ?= python3.11
@@ -120,6 +120,9 @@ $(NES_STAMP): $(STAMP) $(NES_LOCK)
 
 test-nes: $(NES_STAMP)  ## run the tests of the NES game; installs it into .venv-nes (40 MB)
 	RL_PERF_REQUIRE=gym_super_mario_bros,nes_py PYTHONPATH=$(CURDIR) $(NES)/bin/python -m pytest correctness_tests/mario/test_nes.py
+
+mutants: setup  ## check that the tests notice each bug of tools/mutants; ARGS= narrows: make mutants ARGS=pirl
+	$(BIN)/python tools/mutants/run.py $(ARGS)
 
 browser:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \

@@ -2,7 +2,7 @@
 
 A mutant is a patch with a plausible bug, ``tools/mutants/AREA/NAME.patch``. Its first line describes the bug, and its
 second names the tests that should fail, for example ``Tests: correctness_tests/pirl/test_loss.py``. The exit code is 1
-if a mutant goes unnoticed.
+if a mutant goes unnoticed, or no longer applies.
 
     python tools/mutants/run.py                      # all mutants
     python tools/mutants/run.py pirl rlgauge/first-pattern-wins
@@ -100,14 +100,17 @@ def main() -> int:
     def noticed(patch: Path) -> bool:
         tree, python = copies.get()
         try:
-            git("apply", patch, folder=tree)
+            git("apply", "-C1", patch, folder=tree)  # tolerates changes of lines nearby
             found = failure(tree, python, tests_of(patch))
             if not found and given.all:
                 found = failure(tree, python, ["correctness_tests"])
-            git("checkout", "--quiet", ".", folder=tree)
+            word = "noticed" if found else "SURVIVED"
+        except subprocess.CalledProcessError as error:
+            found, word = "", f"OUTDATED ({error.stderr.strip()})"
         finally:
+            git("checkout", "--quiet", ".", folder=tree)
             copies.put((tree, python))
-        print(f"{'noticed' if found else 'SURVIVED':8} {name_of(patch)}  {found}", flush=True)
+        print(f"{word:8} {name_of(patch)}  {found}", flush=True)
         return bool(found)
 
     with ExitStack() as stack:
