@@ -102,7 +102,7 @@ def test_a_wrong_command_line_is_code_2_and_says_why(capsys, arguments, words):
         (["compare", "a"], "rlgauge compare: give two benchmarks, A and B, or --file FILE"),
         (["history", "--since", "v1", "--minutes", "nan"], "--minutes: nan is not above 0; choose a larger number"),
         (["power", "--minutes=-1"], "--minutes: -1 is out of range; choose 0 or more"),
-        (["power", "--canaries=1", "-k", "slow"], "--canaries: leave out -k slow: canaries are measured alone"),
+        (["power", "--canaries=1", "-k", "slow"], "--canaries: leave out -k slow; canaries are measured alone"),
         (["power", "--slowdowns=5%"], "--slowdowns: invalid value '5%'; give fractions above 0, for example 0.02,0.05"),
         (["power", "--fault=f"], "--fault: invalid value 'f'; write MODULE:FUNCTION or MODULE:FUNCTION=PATTERN"),
         (["power", "--file={folder}/none"], "nothing is measured yet; run: rlgauge power --minutes 60"),
