@@ -124,6 +124,16 @@ def test_an_injected_slowdown_slows_head_alone():
         assert pairs.block(workers, "a", SamplePlan(7, 3, True), 0.5) == (2.0, 7.0)
 
 
+@pytest.mark.parametrize(("slower", "calls"), [(1, 5000), (4, 5000), (1000, 5), (10**6, 1)])
+def test_a_head_that_is_much_slower_gets_fewer_calls_per_sample(slower, calls):
+    def timed(call):
+        return {"measure": {"call": call, "calls": max(1, round(0.005 / call)), "wall": call}}
+
+    workers, _ = workers_of(timed(1e-6), timed(1e-6 * slower))
+    plan = pairs_of().sample_plan(workers, "a", ONE)
+    assert (plan.calls, plan.samples) == (calls, 1)
+
+
 @pytest.mark.parametrize("reply", [FAILED, WorkerError("head: why")])
 def test_a_failure_while_a_case_is_timed_belongs_to_that_case(reply):
     workers, _ = workers_of({"sample": {"seconds": 1.0}}, {"sample": reply})
