@@ -54,6 +54,7 @@ SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that
 CONFTEST_HINT = (
     "both sides use head's version: import names that base lacks only inside the fixtures or tests that use them"
 )
+MAX_ID = 100  # characters of a text up to which pytest 9 uses it as an id
 PHASES = {"setup": "set-up", "call": "test", "teardown": "teardown"}
 
 
@@ -173,6 +174,14 @@ class WorkerPlugin(worker.Requests):
         self.create_fixture(pyfuncitem)(function, **arguments)
         return True
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_make_parametrize_id(self, val: object) -> str | None:
+        """Name a path in this side's tree by its path in the working tree, unless that is too long for an id there."""
+        if not isinstance(val, str) or not val.startswith(self.tree):
+            return None
+        path = val.replace(self.tree, self.root, 1)
+        return path if len(path) <= MAX_ID and path.isascii() else None
+
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
         """Record why a file cannot be collected; seed the random generators it may use during import."""
@@ -188,8 +197,13 @@ class WorkerPlugin(worker.Requests):
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Remember all tests, including those deselected afterwards, as the gate has made the selection."""
-        self.items = {self.renamed.get(item.nodeid, item.nodeid): item for item in items}
+        """Remember all tests, including those deselected afterwards, as the gate has made the selection.
+
+        An id may contain a path in this side's tree, for example that of a parameter's file: the gate knows it by its
+        path in the working tree.
+        """
+        own = {item.nodeid.replace(self.tree, self.root): item for item in items}
+        self.items = {self.renamed.get(name, name): item for name, item in own.items()}
 
     def pytest_sessionstart(self) -> None:
         """Forget the files that pytest has read for its own configuration."""
@@ -336,6 +350,10 @@ class WorkerPlugin(worker.Requests):
                 if "skipped" in reply:
                     return reply
                 return {**reply, "failed": f"it cannot be collected: {reply['failed']}"}
+        function = identity.partition("[")[0]
+        if any(name.partition("[")[0] == function for name in self.items):
+            hint = "if their ids differ between processes, name them with ids=..."
+            return {"failed": f"pytest collects it with other parameters on this side; {hint}"}
         return {"failed": "pytest does not collect it on this side"}
 
     def absent_name(self, error: BaseException | None) -> dict[str, str]:
