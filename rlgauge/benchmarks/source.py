@@ -288,8 +288,9 @@ class Benchmarks:
         return [*map(self.from_settings, self.config.include), *self.paths, *([ini] if ini else []), *settings]
 
     def export(self, commit: str, folder: Path) -> None:
-        """Write the files of a commit (full hash) that a side needs to a directory."""
+        """Write the files of a commit (full hash) that a side needs to a directory, with the generated files."""
         revisions.export(self.top, commit, folder, self.parts(), self.ignore)
+        trees.copy_files([name for name in self.generated if not (folder / name).exists()], self.top, folder)
 
     def snapshot(self, folder: Path) -> None:
         """Copy the working tree, including generated Python files of its packages that git ignores.
@@ -335,7 +336,6 @@ class Benchmarks:
             trees.copy_files([ini] if ini and not (tree / ini).exists() else [], benchmarks, tree)
         else:  # both sides use head's pytest settings
             trees.overlay(tree, built, benchmarks, [*self.paths, *([ini] if ini else [])])
-        trees.copy_files([name for name in self.generated if not (tree / name).exists()], benchmarks, tree)
         (tree / ".git").mkdir(exist_ok=True)  # code that searches for the repository root stops here
         (folder / "tool").mkdir()
         (folder / "tool" / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
