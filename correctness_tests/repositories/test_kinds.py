@@ -98,6 +98,11 @@ def test_mode(benchmark):
     benchmark(modes.run, NUMBERS)
 
 
+def test_frozen(benchmark, monkeypatch):
+    monkeypatch.setattr("time.perf_counter", lambda: 0.0)
+    benchmark(modes.run, NUMBERS)
+
+
 class TestCodSpeed:
     @pytest.fixture
     def benchmark(self, codspeed_benchmark):
@@ -310,6 +315,7 @@ def test_a_project_fixture_named_benchmark_wraps_the_gates(ran):
     assert verdicts(ran, "fixtures") == {
         "TestPartial::test_partial": 1.1,
         "test_mode": 1.1,
+        "test_frozen": 1.1,
         "TestCodSpeed::test_other_plugin": 1.1,
         "test_codspeed": 1.1,
         "test_weave": "error",

@@ -66,6 +66,9 @@ class TimedFunction:
         max_calls: largest number of calls after one reset.
         output: maps the result of the second call after a reset (the first, if `max_calls` is 1) to the value that is
             compared between the sides.
+
+    Attributes:
+        clock: returns the time in seconds.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class TimedFunction:
         self.restore, self.max_calls, self.output = reset, max_calls or MAX_CALLS, output
         self.calls = 1
         self.seconds: list[float] = []
+        self.clock = time.perf_counter
 
     def reset(self) -> None:
         """Restore the state from which a sample starts."""
@@ -116,20 +120,20 @@ class TimedFunction:
         else:
             function, args, kwargs, repeats = self.function, self.args, self.kwargs, range(self.calls * self.iterations)
             self.reset()
-            start = time.perf_counter()
+            start = self.clock()
             for _ in repeats:
                 function(*args, **kwargs)
-            seconds = time.perf_counter() - start
+            seconds = self.clock() - start
         self.seconds.append(seconds / (self.calls * self.iterations))
         return seconds
 
     def time_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
         """Return the seconds of one call with these arguments, followed by its untimed teardown."""
         function, repeats = self.function, range(self.iterations)
-        start = time.perf_counter()
+        start = self.clock()
         for _ in repeats:
             function(*args, **kwargs)
-        seconds = time.perf_counter() - start
+        seconds = self.clock() - start
         if self.teardown:
             self.teardown(*args, **kwargs)
         return seconds
@@ -152,9 +156,9 @@ class TimedFunction:
 
     def warm_up(self) -> None:
         """Warm up caches and compilers by calling the function for a while."""
-        start = time.perf_counter()
+        start = self.clock()
         for number in range(WARM_UP_CALLS):
-            if time.perf_counter() - start > WARM_UP_SECONDS:
+            if self.clock() - start > WARM_UP_SECONDS:
                 break
             if number % self.max_calls == 0:
                 self.reset()
@@ -167,9 +171,9 @@ class TimedFunction:
         """
         self.calls = 1
         while True:
-            start = time.perf_counter()
+            start = self.clock()
             seconds = max(self.sample(), 1e-9)
-            wall = seconds if self.restore else max(time.perf_counter() - start, seconds)  # one reset covers all calls
+            wall = seconds if self.restore else max(self.clock() - start, seconds)  # one reset covers all calls
             factor = min(1.1 * SAMPLE_SECONDS / seconds, WALL_SECONDS / wall)
             calls = min(self.max_calls, int(self.calls * factor))
             if seconds >= SAMPLE_SECONDS or calls <= self.calls:

@@ -14,6 +14,7 @@ import os
 import random
 import signal
 import sys
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -217,6 +218,7 @@ class WorkerPlugin(worker.Requests):
         gc.collect()
         gc.freeze()
         gc.enable()  # timed code may depend on it
+        self.clock = time.perf_counter  # a test or a fixture may replace it, for example to freeze the time
         self.handle_until(lambda: False)
         if session.config.pluginmanager.hasplugin(SLOW_TO_END):
             session.config.pluginmanager.unregister(name=SLOW_TO_END)
@@ -263,6 +265,7 @@ class WorkerPlugin(worker.Requests):
 
         if identity in CANARIES:
             canary = CANARIES[identity]()
+            canary.clock = self.clock
             worker.save_output(output, canary.first_output())
             self.prepared[identity] = canary
             return {}
@@ -290,6 +293,7 @@ class WorkerPlugin(worker.Requests):
     def time_it(self, timed: TimedFunction) -> None:
         """Let the gate time the callable that a test passed to its fixture, until the case is closed."""
         identity, fault = self.request["identity"], self.request["fault"]
+        timed.clock = self.clock
         if fault and os.environ[SIDE] == "head":
             module, _, function = fault.partition(":")
             timed.function = getattr(import_module(module), function)(timed.function)
