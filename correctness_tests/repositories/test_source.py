@@ -41,6 +41,8 @@ def source(tmp_path):
         ({"benchmarks": ["speed"], "given": ["../bench/"]}, ["bench"]),
         ({"testpaths": ["tests/", "pkg"]}, ["tests", "bench"]),
         ({"testpaths": ["tests"], "benchmarks": ["bench"]}, ["bench"]),
+        ({"testpaths": ["bench", "bench/"]}, ["bench"]),
+        ({"benchmarks": ["bench/test_a.py", "bench"]}, ["bench"]),
     ],
 )
 def test_benchmarks_are_named_by_option_settings_or_testpaths_and_collection(source, how, paths):

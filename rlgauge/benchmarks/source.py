@@ -144,6 +144,7 @@ class Benchmarks:
         files = [self.file_of(name) for name in self.names]
         found += trees.benchmark_paths([file for file in files if not trees.is_inside(file, found)], self.top)
         found += [file for file in trees.conftests(found, self.top) if not trees.is_inside(file, found)]
+        found = trees.outermost(found)
         if not self.build and not trees.packages(self.top, found, *self.import_folders(found)):
             raise GateError(
                 f"no package under test: all modules are benchmarks, in {', '.join(found)}; name only the benchmarks "
