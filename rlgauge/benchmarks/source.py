@@ -112,8 +112,11 @@ class Benchmarks:
         return os.path.normpath(path if prefix == "." else f"{prefix}/{path}")
 
     def file_of(self, name: str) -> str:
-        """Return the file of a test."""
-        return self.relative(Path(os.path.normpath(self.root / name.partition("::")[0])))
+        """Return the file of a test; raise GateError if it is not in the repository."""
+        path = Path(os.path.normpath(self.root / name.partition("::")[0]))
+        if not path.is_relative_to(self.top):
+            raise GateError(f"{path} is not in the repository {self.top}: give paths of its benchmarks")
+        return self.relative(path)
 
     def files_of(self, names: Collection[str], renamed: Mapping[str, str]) -> list[str]:
         """Return the files of tests, given head's ids; `renamed` maps ids on this side to head's."""
