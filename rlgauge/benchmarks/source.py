@@ -148,7 +148,8 @@ class Benchmarks:
         found += trees.benchmark_paths([file for file in files if not trees.is_inside(file, found)], self.top)
         found += [file for file in trees.conftests(found, self.top) if not trees.is_inside(file, found)]
         found = trees.outermost(found)
-        if not self.build and not trees.packages(self.top, found, *self.import_folders(found)):
+        packages = [*trees.packages(self.top, found, *self.import_folders(found)), *self.project_modules]
+        if not self.build and not packages:
             raise GateError(
                 f"no package under test: all modules are benchmarks, in {', '.join(found)}; name only the benchmarks "
                 "with --gate-benchmarks, or run pytest in the folder of the package"
