@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ SAMPLE_SECONDS, WALL_SECONDS = 0.005, 0.05  # least timed seconds of a sample, a
 NO_WEAVE = "the gate does not support benchmark.weave: call benchmark(function, ...) instead"
 FIXTURES = {"benchmark": "pytest-benchmark", "codspeed_benchmark": "pytest-codspeed"}  # fixture -> its plugin
 MARKS = tuple(FIXTURES)
+END = object()  # of an iterator
 PLUGINS = "pytest_benchmark", "pytest_codspeed"  # modules of the fixtures that the gate replaces
 
 
@@ -141,8 +142,13 @@ class TimedFunction:
     def first_output(self) -> Any:
         """Run the first call or calls; return the output to compare, which must be saved before the next call.
 
-        Raises MisuseError if the function is asynchronous, since a call then does no work.
+        Raises MisuseError if a call does no work, or only the first one does: if the function is asynchronous or a
+        generator function, or if an argument is an iterator that the first call uses up.
         """
+        if inspect.isgeneratorfunction(self.function):
+            raise MisuseError(
+                "the timed function is a generator function, so a call does no work: time one that consumes its items"
+            )
         self.reset()
         for _ in range(min(2, self.max_calls) if self.output else 1):  # the second call sees the changes of the first
             result = self.call()
@@ -151,6 +157,11 @@ class TimedFunction:
                 result.close()
             raise MisuseError(
                 "the timed function is async, so a call does no work: time a function that calls asyncio.run"
+            )
+        if any(map(is_used_up, (*self.args, *self.kwargs.values()))):
+            raise MisuseError(
+                "an argument is an iterator that the first call uses up, so later calls do no work: create it in the "
+                "timed function, or in the setup of benchmark.pedantic"
             )
         return self.output(result) if self.output else result
 
@@ -183,6 +194,17 @@ class TimedFunction:
 
     def close(self) -> None:
         """Do nothing: there are no resources to release."""
+
+
+def is_used_up(value: Any) -> bool:
+    """Return whether a value is a generator or another built-in iterator without further items.
+
+    An iterator other than a generator loses an item if it has any.
+    """
+    if inspect.isgenerator(value):
+        return value.gi_frame is None
+    built_in = isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools")
+    return built_in and next(value, END) is END
 
 
 class BenchmarkStats:
