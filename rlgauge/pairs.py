@@ -307,9 +307,10 @@ class Pairs:
             return False
         first, recheck, start = name not in self.compared, name in self.rechecked, time.monotonic()
         files = self.folder / "base.output", self.folder / "head.output"
+        compares = (first or recheck) and not math.isinf(self.tolerances.get(name, 0.0))
         with as_case_error(name):
             for worker, file in zip(workers, files, strict=True):
-                worker.ask("prepare", identity=name, output=str(file) if first or recheck else None, exact=first)
+                worker.ask("prepare", identity=name, output=str(file) if compares else None, exact=first)
             base, head = (worker.reply() for worker in workers)
         self.prepare_seconds.setdefault(name, []).append(time.monotonic() - start)
         if state := self.untimed_state(name, base, head):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 
@@ -70,6 +71,14 @@ def test_outputs_and_exact_counts_are_requested_in_the_first_pair_alone(tmp_path
     assert [(request["output"] is None, request["exact"]) for _, _, request in log] == [(False, True)] * 2 + [
         (True, False)
     ] * 2
+    assert not record.answer_changed
+
+
+def test_an_output_that_is_ignored_is_not_requested(tmp_path):  # to save it may be costly, as of a lazy array
+    pairs, record = pairs_of(tmp_path, tolerances={"a": math.inf}), Record()
+    workers, log = workers_of(returning(), returning())
+    assert pairs.prepare(workers, "a", record)
+    assert [request["output"] for _, _, request in log] == [None, None]
     assert not record.answer_changed
 
 
