@@ -402,6 +402,7 @@ class Benchmarks:
         options = [f"--rootdir={tree / self.relative(self.root)}", f"--basetemp={folder / 'temporary'}"]
         inipath = tree / ini if ini else self.run.inipath if self.run else None
         options += ["-c", str(inipath)] if inipath else []
+        options += ["-o", "required_plugins="]  # some are disabled
         if self.has_plugin("cacheprovider"):
             options += ["-o", f"cache_dir={folder / 'cache'}"]
         if self.has_plugin("faulthandler"):
