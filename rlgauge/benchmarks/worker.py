@@ -127,9 +127,9 @@ class WorkerPlugin(worker.Requests):
         config.addinivalue_line("markers", "benchmark: mark a test with custom benchmark settings.")
         config.addinivalue_line("markers", "codspeed_benchmark: mark a whole test as a benchmark.")
         config.addinivalue_line("markers", MARK)
-        for name in ("benchmark", "codspeed"):
-            if config.pluginmanager.hasplugin(name):
-                config.pluginmanager.unregister(name=name)
+        for plugin in config.pluginmanager.get_plugins():  # whose name depends on how it is loaded
+            if getattr(plugin, "__name__", "").partition(".")[0] in PLUGINS:
+                config.pluginmanager.unregister(plugin)
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_timeout_set_timer(self) -> bool:
