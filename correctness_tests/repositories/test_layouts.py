@@ -126,6 +126,16 @@ def test_the_root_of_pytest_may_lie_below_the_package(tmp_path):
     assert "unit/benchmarks/test_valid.py::test_slow" in text
 
 
+def test_a_folder_of_tests_may_be_a_link(tmp_path):
+    files = {"pkg/__init__.py": work(slow=100), "python/tests/conftest.py": CLOCK, ".gitignore": IGNORED}
+    made = Repository(tmp_path / "repository", files | {"python/tests/test_pkg.py": USES.format(module="pkg")})
+    (made.root / "tests").symlink_to("python/tests")
+    made.commit("linked", {})
+    made.write({"pkg/__init__.py": work(slow=100) + "# changed\n"})
+    code, text = gated(made, tmp_path, "tests", against="linked")
+    assert (code, "passed: 1 ok" in text) == (0, True), text
+
+
 def test_settings_come_from_the_nearest_file_that_has_some(tmp_path):
     files = {
         "pyproject.toml": '[tool.rlgauge]\nignore = ["*.txt"]\n',

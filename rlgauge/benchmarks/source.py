@@ -267,7 +267,8 @@ class Benchmarks:
         if self.run:
             for argument in self.run.args:
                 file, colons, test = argument.partition("::")
-                path = Path(os.path.abspath(Path(self.run.invocation_params.dir) / file)).resolve()
+                path = Path(os.path.normpath(Path(self.run.invocation_params.dir).resolve() / file))
+                path = path if path.is_relative_to(self.top) else path.resolve()  # ids keep links inside the repository
                 if path.is_relative_to(self.top):
                     found.append(self.relative(path) + colons + test)
         return found or [self.relative(self.root)]
