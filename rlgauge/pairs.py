@@ -24,6 +24,12 @@ PAIR_SECONDS, MIN_BLOCKS = 6.0, 2  # most seconds of a case's blocks in a pair, 
 NOISY_FACTOR, NOISY_SECONDS = 4, 0.5  # factor for noisy cases, and most seconds of their blocks unless thorough
 MAX_ERROR = 0.01  # error of a pair's median below which no more blocks are measured
 COSTLY_SECONDS, COSTLY_FACTOR = 10.0, 2  # to prepare a costly case in every process, and factor of its blocks
+MUCH_SLOWER = 8  # factor from which head's time determines the sample plan
+FIRST_CALL_FACTOR = 10  # how many times as long a first call takes that does other work than later ones
+OTHER_FIRST_CALL = (
+    "its single round takes {:.0f} times as long as later calls, which the gate would time: give benchmark.pedantic a "
+    "setup that restores its state, or warmup_rounds=1 to time later calls"
+)
 MAX_UNTIMED_TURN = 0.1  # most seconds of a turn that is mostly untimed
 MIN_COLD_CALL = 0.015  # seconds of a call that refills the caches in a small part of its time
 MIN_COLD_CALL_ON_ALL = 0.25  # the same on all cores, where it also wakes the library's threads
@@ -306,9 +312,10 @@ class Pairs:
             return False
         first, recheck, start = name not in self.compared, name in self.rechecked, time.monotonic()
         files = self.folder / "base.output", self.folder / "head.output"
+        compares = (first or recheck) and not math.isinf(self.tolerances.get(name, 0.0))
         with as_case_error(name):
             for worker, file in zip(workers, files, strict=True):
-                worker.ask("prepare", identity=name, output=str(file) if first or recheck else None, exact=first)
+                worker.ask("prepare", identity=name, output=str(file) if compares else None, exact=first)
             base, head = (worker.reply() for worker in workers)
         self.prepare_seconds.setdefault(name, []).append(time.monotonic() - start)
         if state := self.untimed_state(name, base, head):
@@ -341,8 +348,10 @@ class Pairs:
         """
         base_reason, head_reason = reason(base), reason(head)
         if base_reason is None and head_reason is None:
-            equal = base.get("info", {}).get("inputs") == head.get("info", {}).get("inputs")
-            return None if equal else ("error", "its inputs differ between base and head: make them equal")
+            if base.get("info", {}).get("inputs") != head.get("info", {}).get("inputs"):
+                return "error", "its inputs differ between base and head: make them equal"
+            factor = min(reply.get("first_factor", 0.0) for reply in (base, head))
+            return ("error", OTHER_FIRST_CALL.format(factor)) if factor >= FIRST_CALL_FACTOR else None
         if "skipped" in base and "skipped" in head:
             return "skipped", str(head["skipped"])
         if head_reason is not None:
@@ -356,10 +365,18 @@ class Pairs:
         return self.folder / f"{hashlib.sha256(name.encode()).hexdigest()}.output"
 
     def sample_plan(self, workers: Sequence[Worker], name: str, place: Cores) -> SamplePlan:
-        """Return the sample plan of a case, from base's timing in the first pair."""
+        """Return the sample plan of a case, from the timing in the first pair: base's, or that of a much slower head.
+
+        With base's number of calls per sample, a pair would take such a head minutes or hours.
+        """
         if name not in self.plans:
             timing = time_call(workers[0], name, name)
-            plan = self.plans[name] = place.plan(timing.call, timing.calls, timing.wall)
+            plan = place.plan(timing.call, timing.calls, timing.wall)
+            if plan.max_blocks > MIN_BLOCKS:
+                head = time_call(workers[1], name, name)
+                if head.call > MUCH_SLOWER * timing.call:
+                    timing, plan = head, place.plan(head.call, head.calls, head.wall)
+            self.plans[name] = plan
             self.calls[name] = 2 * plan.samples * plan.calls * timing.iterations  # a side has two turns
         return self.plans[name]
 

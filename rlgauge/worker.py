@@ -69,10 +69,16 @@ class Prepared(Protocol):
 
 
 class Requests:
-    """The requests about prepared cases that the gate can send to a worker, one method each."""
+    """The requests about prepared cases that the gate can send to a worker, one method each.
+
+    Attributes:
+        prepared: the prepared cases, by id.
+        clock: returns the time in seconds.
+    """
 
     def __init__(self) -> None:
         self.prepared: dict[str, Prepared] = {}
+        self.clock = time.perf_counter
 
     def measure(self, identity: str) -> dict[str, Any]:
         """Return the calls per sample, the timed and wall seconds per call, and the iterations that count as one call.
@@ -81,9 +87,9 @@ class Requests:
         """
         prepared = self.prepared[identity]
         calls = prepared.calibrate()
-        start = time.perf_counter()
+        start = self.clock()
         call = min(prepared.sample() for _ in range(SAMPLES)) / calls
-        wall = (time.perf_counter() - start) / (SAMPLES * calls)
+        wall = (self.clock() - start) / (SAMPLES * calls)
         return {"calls": calls, "call": call, "wall": wall, "iterations": getattr(prepared, "iterations", 1)}
 
     def place(self, core: int | None) -> dict[str, Any]:
@@ -118,10 +124,10 @@ class Requests:
             prepared.reset()
             prepared.call()
         seconds = sum(prepared.sample() for _ in range(samples))
-        start = time.perf_counter()
-        while time.perf_counter() - start < injected_slowdown:
+        start = self.clock()
+        while self.clock() - start < injected_slowdown:
             pass
-        return {"seconds": seconds + (time.perf_counter() - start if injected_slowdown else 0.0)}
+        return {"seconds": seconds + (self.clock() - start if injected_slowdown else 0.0)}
 
     def small_pages(self) -> dict[str, Any]:
         """Disable transparent huge pages for this process, so that page faults do not depend on free memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 
@@ -74,6 +75,14 @@ def test_outputs_and_exact_counts_are_requested_in_the_first_pair_alone(tmp_path
     assert not record.answer_changed
 
 
+def test_an_output_that_is_ignored_is_not_requested(tmp_path):  # to save it may be costly, as of a lazy array
+    pairs, record = pairs_of(tmp_path, tolerances={"a": math.inf}), Record()
+    workers, log = workers_of(returning(), returning())
+    assert pairs.prepare(workers, "a", record)
+    assert [request["output"] for _, _, request in log] == [None, None]
+    assert not record.answer_changed
+
+
 @pytest.mark.parametrize(("tolerance", "changed"), [(0.2, False), (0.05, True)])
 def test_each_case_has_its_own_tolerance(tmp_path, tolerance, changed):
     pairs, record = pairs_of(tmp_path, tolerances={"a": tolerance, "b": 0.1}), Record()
@@ -116,6 +125,15 @@ def test_state_of_a_case_that_one_side_cannot_prepare(tmp_path, base, head, know
     assert (record.state, record.words) == (state, words)
 
 
+@pytest.mark.parametrize(("head", "timed"), [(9.0, True), (11.7, False)])
+def test_a_single_round_that_is_slow_on_both_sides_is_an_error(tmp_path, head, timed):
+    workers, _ = workers_of({"prepare": {"first_factor": 30.0}}, {"prepare": {"first_factor": head}})
+    record = Record()
+    assert pairs_of(tmp_path, tolerances={"a": math.inf}).prepare(workers, "a", record) is timed
+    assert record.state == ("timed" if timed else "error")
+    assert timed or record.words.startswith("its single round takes 12 times as long as later calls")
+
+
 def test_an_injected_slowdown_slows_head_alone():
     def sample(seconds):
         return {"sample": lambda request: {"seconds": seconds + request["injected_slowdown"]}}
@@ -134,6 +152,16 @@ def test_power_slows_each_call_of_a_turn_by_the_fraction():
     _, blocks = slowed_blocks(pairs_of(), workers, "a", cores(False), {"none": 0.0, "half": 0.5})
     ratios = {name: head / base for name, ((base, head),) in blocks.items()}
     assert ratios == pytest.approx({"none": 1.0, "half": 1.5})
+
+
+@pytest.mark.parametrize(("slower", "calls"), [(1, 5000), (4, 5000), (1000, 5), (10**6, 1)])
+def test_a_head_that_is_much_slower_gets_fewer_calls_per_sample(slower, calls):
+    def timed(call):
+        return {"measure": {"call": call, "calls": max(1, round(0.005 / call)), "wall": call}}
+
+    workers, _ = workers_of(timed(1e-6), timed(1e-6 * slower))
+    plan = pairs_of().sample_plan(workers, "a", ONE)
+    assert (plan.calls, plan.samples) == (calls, 1)
 
 
 @pytest.mark.parametrize("reply", [FAILED, WorkerError("head: why")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
@@ -78,6 +79,21 @@ def test_a_build_runs_in_a_copy_of_its_tree_with_its_own_environment(tmp_path, m
     assert [path.name for path in (tmp_path / "tree").iterdir()] == ["fast.c"]
     with pytest.raises(GateError, match=r"^head: the build failed: no compiler$"):
         builds.build(made, tmp_path / "tree", ["python", "-c", "print(1); raise SystemExit('no compiler')"], "head")
+
+
+def test_a_process_that_a_test_starts_imports_the_build_too(tmp_path, monkeypatch):
+    site = tmp_path / "site"
+    for folder in (site, tmp_path / "tree", tmp_path / "tree" / "toy"):
+        folder.mkdir()
+    (tmp_path / "tree" / "toy" / "__init__.py").touch()
+    (site / "_toy_editable_loader.py").write_text(EDITABLE.replace("FOLDER", str(tmp_path / "tree")))
+    (site / "toy-editable.pth").write_text("import _toy_editable_loader\n")
+    monkeypatch.setattr("site.getsitepackages", lambda: [str(site)])
+    install = "import pathlib, shutil, sysconfig; shutil.copytree('toy', sysconfig.get_path('purelib') + '/toy')"
+    builds.build(tmp_path / "made", tmp_path / "tree", ["python", "-c", install], "base")
+    python = builds.interpreter(tmp_path / "made")
+    found = subprocess.check_output([python, "-c", "import toy; print(toy.__file__)"], text=True, cwd=site)
+    assert found.strip() == str(builds.packages_of(python) / "toy" / "__init__.py")
 
 
 def test_a_failed_build_is_one_line_and_leaves_nothing(tmp_path):

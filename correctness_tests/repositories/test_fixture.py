@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+
 import pytest
 
 from rlgauge.benchmarks.fixture import Benchmark, MisuseError, TimedFunction
@@ -115,3 +118,45 @@ def test_async_functions_are_refused_and_their_coroutines_closed():
             TimedFunction(function).first_output()
     with pytest.raises(RuntimeError, match="cannot reuse already awaited coroutine"):
         made.send(None)
+
+
+def test_generator_functions_are_refused():
+    def generated():
+        yield 1
+
+    for function in (generated, functools.partial(generated)):
+        with pytest.raises(MisuseError, match="a generator function, so a call does no work"):
+            TimedFunction(function).first_output()
+
+
+@pytest.mark.parametrize("made", [iter([1, 2]), (x for x in "ab"), map(str, [1, 2]), itertools.chain("ab")])
+def test_an_iterator_that_the_first_call_uses_up_is_refused(made):
+    assert TimedFunction(next, [made]).first_output()
+    for given in ({"args": [made]}, {"kwargs": {"items": made}}):
+        with pytest.raises(MisuseError, match="an iterator that the first call uses up"):
+            TimedFunction(lambda items: list(items), **given).first_output()
+    assert TimedFunction(list, setup=lambda: ((iter([1]),), {})).first_output() == [1]
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "given", "factor"),
+    [
+        (1.0, 0.01, {}, 100),
+        (1.0, 0.9995, {}, 0),
+        (1.0, 0.01, {"rounds": 2}, 0),
+        (1.0, 0.01, {"iterations": 2}, 0),
+        (1.0, 0.01, {"warmup_rounds": 1}, 0),
+        (1.0, 0.01, {"setup": lambda: None}, 0),
+    ],
+)
+def test_a_single_round_is_compared_with_later_calls(clock, first, later, given, factor):
+    seconds = itertools.chain([first], itertools.repeat(later))
+    found = []
+
+    def take(timed):
+        timed.first_output()
+        timed.warm_up()
+        found.append(timed.first_factor())
+
+    fixture(take).pedantic(lambda: clock(next(seconds)), **given)
+    assert found == [pytest.approx(factor)]

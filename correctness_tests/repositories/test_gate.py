@@ -97,6 +97,13 @@ def test_the_same_code_is_unchanged_and_so_is_another_benchmark_of_it(toy, gener
     assert len(ran.findings) == 4
 
 
+def test_a_removed_test_is_gone_although_its_package_needs_a_generated_file(toy, generated, tmp_path):
+    fewer = {FILE: FLAT_TESTS.replace("[10, 50]", "[50]"), "toy/sorting.py": work(slow=101, kept=100)}
+    toy.at("generated", {**generated, **fewer})
+    ran = toy.gate("HEAD", tmp_path, "--collect-only", rule=QUICK)
+    assert (ran.code, "2 to time, 1 gone" in ran.text) == (0, True), ran.text
+
+
 def test_rlgauge_gate_is_pytest_against_a_revision_by_default_that_of_the_settings(toy):
     toy.at("start")
     options = "-k", "kept", "--collect-only", "-p", "no:cacheprovider"

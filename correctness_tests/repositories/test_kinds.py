@@ -98,6 +98,11 @@ def test_mode(benchmark):
     benchmark(modes.run, NUMBERS)
 
 
+def test_frozen(benchmark, monkeypatch):
+    monkeypatch.setattr("time.perf_counter", lambda: 0.0)
+    benchmark(modes.run, NUMBERS)
+
+
 class TestCodSpeed:
     @pytest.fixture
     def benchmark(self, codspeed_benchmark):
@@ -199,11 +204,25 @@ def made(request):
 def test_made(benchmark, made, name):
     benchmark(sorting.kept, NUMBERS)
 """
+PATHS = """@pytest.mark.parametrize("file", [__file__, "other"])
+def test_file(benchmark, file):
+    benchmark(sorting.kept, NUMBERS)
+
+
+@pytest.mark.parametrize("number", [1, str(os.getpid())])
+def test_process(benchmark, number):
+    benchmark(sorting.kept, NUMBERS)
+"""
 ERRORS = {  # what a test does, and why it cannot be timed; on base, the slow function does 100 units of work
     "never": ("def test_never(benchmark):\n    pass\n", "it never calls benchmark: call benchmark(function, ...)"),
     "twice": (
         "def test_twice(benchmark):\n    benchmark(counted)\n    benchmark(counted)\n",
         "its test failed: it calls benchmark twice: split the test",
+    ),
+    "single": (
+        "def test_single(benchmark):\n    left = [1] * 20\n\n    def drain():\n        while left:\n"
+        "            left.pop()\n            counted()\n\n    benchmark.pedantic(drain, rounds=1)\n",
+        "its single round takes ",
     ),
     "awaits": (
         "async def awaited():\n    pass\n\n\ndef test_awaits(benchmark):\n    benchmark(awaited)\n",
@@ -260,6 +279,7 @@ FILES = {
     "async": ASYNC,
     "sets": SETS,
     "parameters": PARAMETERS,
+    "paths": PATHS,
     "errors": "\n\n".join([COUNTED, *(text for text, _ in ERRORS.values())]),
 }
 NEW = HEAD + COUNTED + ERRORS["fixture"][0]
@@ -300,6 +320,7 @@ def test_a_project_fixture_named_benchmark_wraps_the_gates(ran):
     assert verdicts(ran, "fixtures") == {
         "TestPartial::test_partial": 1.1,
         "test_mode": 1.1,
+        "test_frozen": 1.1,
         "TestCodSpeed::test_other_plugin": 1.1,
         "test_codspeed": 1.1,
         "test_weave": "error",
@@ -335,6 +356,15 @@ def test_parameters_whose_repr_differs_per_process_are_no_error(ran):
     found = verdicts(ran, "parameters")
     assert len(found) == 17 + 4
     assert set(found.values()) == {1.0}, ran.text
+
+
+def test_an_id_may_contain_a_path_in_the_repository(toy, ran):
+    found = verdicts(ran, "paths")
+    assert found.pop(f"test_file[{toy.root}/benchmarks/test_paths.py]") == 1.0
+    assert found.pop("test_file[other]") == 1.0
+    assert found.pop("test_process[1]") == 1.0
+    (name,) = [name for name, verdict in found.items() if verdict == "error"]  # an id of base's own is gone
+    assert "with other parameters on this side" in ran.findings[f"benchmarks/test_paths.py::{name}"][1]
 
 
 @pytest.mark.parametrize("name", ERRORS)

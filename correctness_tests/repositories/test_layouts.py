@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -125,6 +126,16 @@ def test_the_root_of_pytest_may_lie_below_the_package(tmp_path):
     assert "unit/benchmarks/test_valid.py::test_slow" in text
 
 
+def test_a_folder_of_tests_may_be_a_link(tmp_path):
+    files = {"pkg/__init__.py": work(slow=100), "python/tests/conftest.py": CLOCK, ".gitignore": IGNORED}
+    made = Repository(tmp_path / "repository", files | {"python/tests/test_pkg.py": USES.format(module="pkg")})
+    (made.root / "tests").symlink_to("python/tests")
+    made.commit("linked", {})
+    made.write({"pkg/__init__.py": work(slow=100) + "# changed\n"})
+    code, text = gated(made, tmp_path, "tests", against="linked")
+    assert (code, "passed: 1 ok" in text) == (0, True), text
+
+
 def test_settings_come_from_the_nearest_file_that_has_some(tmp_path):
     files = {
         "pyproject.toml": '[tool.rlgauge]\nignore = ["*.txt"]\n',
@@ -236,18 +247,38 @@ def test_a_compiled_file_that_git_ignores_asks_for_a_build(tmp_path):
     assert "--gate-build" in text
 
 
-def test_a_compiled_file_of_an_installed_project_named_in_setup_cfg_asks_for_a_build(tmp_path):
-    made = Repository(tmp_path / "repository", FAST | {"setup.cfg": "[metadata]\nname = fast\n"})
+@pytest.mark.parametrize(
+    ("files", "recorded"),
+    [({"setup.cfg": "[metadata]\nname = fast\n"}, False), ({"setup.py": ""}, True)],
+)
+def test_a_compiled_file_of_an_installed_project_asks_for_a_build(tmp_path, files, recorded):
+    made = Repository(tmp_path / "repository", FAST | files)
     info = tmp_path / "site/fast-1.dist-info"
     made.write({
         "fast/plain.py": work(slow=101),
         str(info / "METADATA"): "Metadata-Version: 2.1\nName: fast\nVersion: 1\n",
         str(info / "RECORD"): f"{COMPILED},,\n",
+        str(info / "direct_url.json"): json.dumps({"url": made.root.as_uri() if recorded else ""}),
         str(info.parent / COMPILED): "",
     })  # fmt: skip
     code, text = gated(made, tmp_path, PYTHONPATH=str(info.parent))
     assert code == 2, text
     assert f"{COMPILED} is compiled and not in git" in text
+
+
+def test_a_module_that_is_compiled_alone_asks_for_a_build(tmp_path):
+    files = {name: text for name, text in FAST.items() if not name.startswith("fast/")}
+    project = '[project]\nname = "fast"\nversion = "1"\n'
+    made = Repository(tmp_path / "repository", files | {"pyproject.toml": project, "fast.c": "int fast;\n"})
+    info = tmp_path / "site/fast-1.dist-info"
+    made.write({
+        str(info / "METADATA"): "Metadata-Version: 2.1\nName: fast\nVersion: 1\n",
+        str(info / "RECORD"): "fast.cpython-311-x86_64-linux-gnu.so,,\n",
+        str(info.parent / "fast.py"): work(slow=100),  # which can be imported, unlike an empty library
+    })  # fmt: skip
+    code, text = gated(made, tmp_path, PYTHONPATH=str(info.parent))
+    assert code == 2, text
+    assert "fast.cpython-311-x86_64-linux-gnu.so is compiled and not in git" in text
 
 
 DEPENDING = {

@@ -71,7 +71,7 @@ def install(folder, name, entry, code):
     info = folder / f"{name}-1.dist-info"
     info.mkdir(parents=True)
     (folder / f"{name}.py").write_text(code)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1\n")
     (info / "entry_points.txt").write_text(f"[pytest11]\n{entry} = {name}\n")
 
 
@@ -83,7 +83,8 @@ def install(folder, name, entry, code):
     ],
 )
 def test_workers_disable_a_plugin_whose_option_is_in_addopts(tmp_path, name, entry, option, code):
-    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": f"[pytest]\naddopts = {option}\n"})
+    ini = f"[pytest]\naddopts = {option}\nrequired_plugins = {name.replace('_', '-')}\n"
+    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": ini})
     made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
     install(tmp_path / "site", name, entry, code)
     ran = made.gate("HEAD", tmp_path, "--collect-only", rule=QUICK, PYTHONPATH=str(tmp_path / "site"))
@@ -107,6 +108,14 @@ def test_plugins_that_a_variable_names_are_loaded_in_workers(tmp_path):
     })  # fmt: skip
     variables = {"PYTEST_PLUGINS": "given", "PYTHONPATH": str(tmp_path / "site")}
     ran = made.gate("HEAD", tmp_path, "-k", "slow", rule=QUICK, **variables)
+    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
+
+
+def test_plugins_may_be_loaded_by_the_names_of_their_modules(tmp_path):
+    plugins = "-p rlgauge.plugin -p pytest_benchmark.plugin --benchmark-only"
+    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": f"[pytest]\naddopts = {plugins}\n"})
+    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
+    ran = made.gate("HEAD", tmp_path, "-k", "slow", rule=QUICK, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
 
 

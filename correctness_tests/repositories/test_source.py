@@ -41,10 +41,17 @@ def source(tmp_path):
         ({"benchmarks": ["speed"], "given": ["../bench/"]}, ["bench"]),
         ({"testpaths": ["tests/", "pkg"]}, ["tests", "bench"]),
         ({"testpaths": ["tests"], "benchmarks": ["bench"]}, ["bench"]),
+        ({"testpaths": ["bench", "bench/"]}, ["bench"]),
+        ({"benchmarks": ["bench/test_a.py", "bench"]}, ["bench"]),
     ],
 )
 def test_benchmarks_are_named_by_option_settings_or_testpaths_and_collection(source, how, paths):
     assert source(**how).benchmark_paths() == paths
+
+
+def test_a_test_outside_the_repository_is_refused(source, tmp_path):
+    with pytest.raises(GateError, match=f"^{tmp_path.parent}/site/pkg/test_a.py is not in the repository {tmp_path}: "):
+        source(names=["../site/pkg/test_a.py::test_x"]).benchmark_paths()
 
 
 def test_the_last_matching_pattern_counts(source):

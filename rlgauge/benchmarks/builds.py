@@ -19,11 +19,15 @@ from rlgauge import revisions
 from rlgauge.environments import log, remove_old
 from rlgauge.rule import GateError
 
+from .finder import KNOWN
+
 if sys.platform != "win32":  # where the gate only reports that it is not supported
     import fcntl
 
 KEPT = 4  # most recently used builds
 PATH_FILE = "outer.pth"  # makes packages installed here importable in the build's environment
+# Finders for editable installs come last, in processes that a test starts too: otherwise they find the working tree.
+FINDERS_LAST = f"import sys; sys.meta_path.sort(key=lambda finder: any(hasattr(finder, name) for name in {KNOWN}))"
 
 
 @contextmanager
@@ -100,7 +104,7 @@ def build(target: Path, code: Path, words: Sequence[str], name: str, folder: str
         sites = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
         lines = [f"import site; site.addsitedir({path!r})" for path in sites if Path(path).is_dir()]
         packages_of(python).mkdir(parents=True, exist_ok=True)
-        (packages_of(python) / PATH_FILE).write_text("\n".join(lines) + "\n")
+        (packages_of(python) / PATH_FILE).write_text("\n".join([*lines, FINDERS_LAST]) + "\n")
         variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
         variables.setdefault("SETUPTOOLS_SCM_PRETEND_VERSION", "0")  # a tree is not a git repository
         variables.setdefault("PYTHONUNBUFFERED", "1")  # otherwise its output may follow the error

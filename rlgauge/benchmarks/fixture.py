@@ -9,9 +9,10 @@ state.
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 
 WARM_UP_SECONDS, WARM_UP_CALLS, MAX_CALLS = 0.03, 100, 1 << 20  # most of each in a warm-up; most calls of a sample
 SAMPLE_SECONDS, WALL_SECONDS = 0.005, 0.05  # least timed seconds of a sample, and most including untimed parts
+MIN_EXCESS = 0.001  # seconds that a first call takes longer than later ones if it does other work
 NO_WEAVE = "the gate does not support benchmark.weave: call benchmark(function, ...) instead"
 FIXTURES = {"benchmark": "pytest-benchmark", "codspeed_benchmark": "pytest-codspeed"}  # fixture -> its plugin
 MARKS = tuple(FIXTURES)
+END = object()  # of an iterator
 PLUGINS = "pytest_benchmark", "pytest_codspeed"  # modules of the fixtures that the gate replaces
 
 
@@ -66,6 +69,11 @@ class TimedFunction:
         max_calls: largest number of calls after one reset.
         output: maps the result of the second call after a reset (the first, if `max_calls` is 1) to the value that is
             compared between the sides.
+
+    Attributes:
+        clock: returns the time in seconds.
+        single: whether the test asks for the time of the first call alone.
+        first_seconds, later_seconds: time of the first call, and of the fastest one in the warm-up.
     """
 
     def __init__(
@@ -85,6 +93,8 @@ class TimedFunction:
         self.restore, self.max_calls, self.output = reset, max_calls or MAX_CALLS, output
         self.calls = 1
         self.seconds: list[float] = []
+        self.clock, self.single = time.perf_counter, False
+        self.first_seconds = self.later_seconds = 0.0
 
     def reset(self) -> None:
         """Restore the state from which a sample starts."""
@@ -116,20 +126,20 @@ class TimedFunction:
         else:
             function, args, kwargs, repeats = self.function, self.args, self.kwargs, range(self.calls * self.iterations)
             self.reset()
-            start = time.perf_counter()
+            start = self.clock()
             for _ in repeats:
                 function(*args, **kwargs)
-            seconds = time.perf_counter() - start
+            seconds = self.clock() - start
         self.seconds.append(seconds / (self.calls * self.iterations))
         return seconds
 
     def time_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
         """Return the seconds of one call with these arguments, followed by its untimed teardown."""
         function, repeats = self.function, range(self.iterations)
-        start = time.perf_counter()
+        start = self.clock()
         for _ in repeats:
             function(*args, **kwargs)
-        seconds = time.perf_counter() - start
+        seconds = self.clock() - start
         if self.teardown:
             self.teardown(*args, **kwargs)
         return seconds
@@ -137,28 +147,51 @@ class TimedFunction:
     def first_output(self) -> Any:
         """Run the first call or calls; return the output to compare, which must be saved before the next call.
 
-        Raises MisuseError if the function is asynchronous, since a call then does no work.
+        Raises MisuseError if a call does no work, or only the first one does: if the function is asynchronous or a
+        generator function, or if an argument is an iterator that the first call uses up.
         """
+        if inspect.isgeneratorfunction(self.function):
+            raise MisuseError(
+                "the timed function is a generator function, so a call does no work: time one that consumes its items"
+            )
         self.reset()
+        start = self.clock()
         for _ in range(min(2, self.max_calls) if self.output else 1):  # the second call sees the changes of the first
             result = self.call()
+        self.first_seconds = self.clock() - start
         if inspect.isawaitable(result) or inspect.isasyncgen(result):
             if inspect.iscoroutine(result):
                 result.close()
             raise MisuseError(
                 "the timed function is async, so a call does no work: time a function that calls asyncio.run"
             )
+        if any(map(is_used_up, (*self.args, *self.kwargs.values()))):
+            raise MisuseError(
+                "an argument is an iterator that the first call uses up, so later calls do no work: create it in the "
+                "timed function, or in the setup of benchmark.pedantic"
+            )
         return self.output(result) if self.output else result
 
     def warm_up(self) -> None:
         """Warm up caches and compilers by calling the function for a while."""
-        start = time.perf_counter()
+        start, self.later_seconds = self.clock(), math.inf
         for number in range(WARM_UP_CALLS):
-            if time.perf_counter() - start > WARM_UP_SECONDS:
+            if self.clock() - start > WARM_UP_SECONDS:
                 break
             if number % self.max_calls == 0:
                 self.reset()
+            before = self.clock()
             self.call()
+            self.later_seconds = min(self.later_seconds, self.clock() - before)
+
+    def first_factor(self) -> float:
+        """Return how many times as long as later calls the first one took, or 0 if the test allows for that.
+
+        A millisecond more does not count: a first call may find cold caches.
+        """
+        if not self.single or self.first_seconds - self.later_seconds < MIN_EXCESS:
+            return 0.0
+        return self.first_seconds / max(self.later_seconds, 1e-9)
 
     def calibrate(self) -> int:
         """Find how many calls make a sample long enough, and store it in ``calls``.
@@ -167,9 +200,9 @@ class TimedFunction:
         """
         self.calls = 1
         while True:
-            start = time.perf_counter()
+            start = self.clock()
             seconds = max(self.sample(), 1e-9)
-            wall = seconds if self.restore else max(time.perf_counter() - start, seconds)  # one reset covers all calls
+            wall = seconds if self.restore else max(self.clock() - start, seconds)  # one reset covers all calls
             factor = min(1.1 * SAMPLE_SECONDS / seconds, WALL_SECONDS / wall)
             calls = min(self.max_calls, int(self.calls * factor))
             if seconds >= SAMPLE_SECONDS or calls <= self.calls:
@@ -179,6 +212,17 @@ class TimedFunction:
 
     def close(self) -> None:
         """Do nothing: there are no resources to release."""
+
+
+def is_used_up(value: Any) -> bool:
+    """Return whether a value is a generator or another built-in iterator without further items.
+
+    An iterator other than a generator loses an item if it has any.
+    """
+    if inspect.isgenerator(value):
+        return value.gi_frame is None
+    built_in = isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools")
+    return built_in and next(value, END) is END
 
 
 class BenchmarkStats:
@@ -254,8 +298,9 @@ class Benchmark:
             kwargs: keyword arguments of each call.
             setup: may return the arguments of a call as ``args, kwargs``.
             teardown: runs after each call, with its arguments.
-            rounds: ignored, except that it must be at least 1.
-            warmup_rounds: ignored, except that it must not be negative.
+            rounds: at least 1; a single round without a set-up or a warm-up must take as long as later ones, since the
+                gate needs many.
+            warmup_rounds: at least 0; otherwise ignored.
             iterations: calls per round; must be 1 if there is a set-up.
 
         Raises:
@@ -274,7 +319,9 @@ class Benchmark:
 
         if setup and iterations != 1:
             raise ValueError(f"iterations: {iterations} is out of range with a setup; choose 1")
-        return self.run(TimedFunction(target, args, kwargs, setup, teardown, iterations))
+        timed = TimedFunction(target, args, kwargs, setup, teardown, iterations)
+        timed.single = rounds == iterations == 1 and not warmup_rounds and not setup
+        return self.run(timed)
 
     def after_reset(
         self,

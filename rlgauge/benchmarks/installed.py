@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import configparser
+import json
 import re
 import sys
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from rlgauge.config import FILE, tomllib
 
@@ -19,7 +21,7 @@ def installed_by(root: Path, top: Path) -> list[metadata.PackagePath]:
     """Return the files that the nearest project, from `root` up to `top`, has installed here; empty if none."""
     for folder in (root, *root.parents):
         name = project_name(folder)
-        found = list(metadata.distributions(name=name)) if name else []
+        found = (list(metadata.distributions(name=name)) if name else []) or installed_from(folder)
         # the others are in source trees on the path, and list their sources
         installed = [distribution for distribution in found if distribution.read_text("RECORD")] or found
         if installed:
@@ -27,6 +29,17 @@ def installed_by(root: Path, top: Path) -> list[metadata.PackagePath]:
         if folder == top:
             break
     return []
+
+
+def installed_from(folder: Path) -> list[metadata.Distribution]:
+    """Return what was installed from a directory, as pip and uv record it: the name may be known to setup.py alone."""
+    found = []
+    for distribution in metadata.distributions():
+        with suppress(ValueError, AttributeError, TypeError):  # not such a record
+            url = urlsplit(json.loads(distribution.read_text("direct_url.json") or "{}").get("url", ""))
+            if url.scheme == "file" and Path(unquote(url.path)).resolve() == folder:
+                found.append(distribution)
+    return found
 
 
 def project_name(folder: Path) -> str:

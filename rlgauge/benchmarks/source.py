@@ -112,8 +112,11 @@ class Benchmarks:
         return os.path.normpath(path if prefix == "." else f"{prefix}/{path}")
 
     def file_of(self, name: str) -> str:
-        """Return the file of a test."""
-        return self.relative(Path(os.path.normpath(self.root / name.partition("::")[0])))
+        """Return the file of a test; raise GateError if it is not in the repository."""
+        path = Path(os.path.normpath(self.root / name.partition("::")[0]))
+        if not path.is_relative_to(self.top):
+            raise GateError(f"{path} is not in the repository {self.top}: give paths of its benchmarks")
+        return self.relative(path)
 
     def files_of(self, names: Collection[str], renamed: Mapping[str, str]) -> list[str]:
         """Return the files of tests, given head's ids; `renamed` maps ids on this side to head's."""
@@ -144,7 +147,9 @@ class Benchmarks:
         files = [self.file_of(name) for name in self.names]
         found += trees.benchmark_paths([file for file in files if not trees.is_inside(file, found)], self.top)
         found += [file for file in trees.conftests(found, self.top) if not trees.is_inside(file, found)]
-        if not self.build and not trees.packages(self.top, found, *self.import_folders(found)):
+        found = trees.outermost(found)
+        packages = [*trees.packages(self.top, found, *self.import_folders(found)), *self.project_modules]
+        if not self.build and not packages:
             raise GateError(
                 f"no package under test: all modules are benchmarks, in {', '.join(found)}; name only the benchmarks "
                 "with --gate-benchmarks, or run pytest in the folder of the package"
@@ -262,7 +267,8 @@ class Benchmarks:
         if self.run:
             for argument in self.run.args:
                 file, colons, test = argument.partition("::")
-                path = Path(os.path.abspath(Path(self.run.invocation_params.dir) / file)).resolve()
+                path = Path(os.path.normpath(Path(self.run.invocation_params.dir).resolve() / file))
+                path = path if path.is_relative_to(self.top) else path.resolve()  # ids keep links inside the repository
                 if path.is_relative_to(self.top):
                     found.append(self.relative(path) + colons + test)
         return found or [self.relative(self.root)]
@@ -288,8 +294,9 @@ class Benchmarks:
         return [*map(self.from_settings, self.config.include), *self.paths, *([ini] if ini else []), *settings]
 
     def export(self, commit: str, folder: Path) -> None:
-        """Write the files of a commit (full hash) that a side needs to a directory."""
+        """Write the files of a commit (full hash) that a side needs to a directory, with the generated files."""
         revisions.export(self.top, commit, folder, self.parts(), self.ignore)
+        trees.copy_files([name for name in self.generated if not (folder / name).exists()], self.top, folder)
 
     def snapshot(self, folder: Path) -> None:
         """Copy the working tree, including generated Python files of its packages that git ignores.
@@ -335,7 +342,6 @@ class Benchmarks:
             trees.copy_files([ini] if ini and not (tree / ini).exists() else [], benchmarks, tree)
         else:  # both sides use head's pytest settings
             trees.overlay(tree, built, benchmarks, [*self.paths, *([ini] if ini else [])])
-        trees.copy_files([name for name in self.generated if not (tree / name).exists()], benchmarks, tree)
         (tree / ".git").mkdir(exist_ok=True)  # code that searches for the repository root stops here
         (folder / "tool").mkdir()
         (folder / "tool" / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
@@ -397,6 +403,7 @@ class Benchmarks:
         options = [f"--rootdir={tree / self.relative(self.root)}", f"--basetemp={folder / 'temporary'}"]
         inipath = tree / ini if ini else self.run.inipath if self.run else None
         options += ["-c", str(inipath)] if inipath else []
+        options += ["-o", "required_plugins="]  # some are disabled
         if self.has_plugin("cacheprovider"):
             options += ["-o", f"cache_dir={folder / 'cache'}"]
         if self.has_plugin("faulthandler"):

@@ -60,6 +60,12 @@ def is_inside(path: str, paths: Iterable[str]) -> bool:
     )
 
 
+def outermost(paths: Sequence[str]) -> list[str]:
+    """Return the paths, each once, without those inside another one."""
+    different = list(dict.fromkeys(paths))
+    return [path for path in different if not is_inside(path, [other for other in different if other != path])]
+
+
 def fits(path: str, pattern: str) -> bool:
     """Return whether the first names of a path match a pattern with ``*`` or ``?``, name by name."""
     if not {"*", "?"}.intersection(pattern):

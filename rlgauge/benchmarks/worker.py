@@ -14,6 +14,7 @@ import os
 import random
 import signal
 import sys
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -54,6 +55,7 @@ SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that
 CONFTEST_HINT = (
     "both sides use head's version: import names that base lacks only inside the fixtures or tests that use them"
 )
+MAX_ID = 100  # characters of a text up to which pytest 9 uses it as an id
 PHASES = {"setup": "set-up", "call": "test", "teardown": "teardown"}
 
 
@@ -125,9 +127,9 @@ class WorkerPlugin(worker.Requests):
         config.addinivalue_line("markers", "benchmark: mark a test with custom benchmark settings.")
         config.addinivalue_line("markers", "codspeed_benchmark: mark a whole test as a benchmark.")
         config.addinivalue_line("markers", MARK)
-        for name in ("benchmark", "codspeed"):
-            if config.pluginmanager.hasplugin(name):
-                config.pluginmanager.unregister(name=name)
+        for plugin in config.pluginmanager.get_plugins():  # whose name depends on how it is loaded
+            if getattr(plugin, "__name__", "").partition(".")[0] in PLUGINS:
+                config.pluginmanager.unregister(plugin)
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_timeout_set_timer(self) -> bool:
@@ -173,6 +175,14 @@ class WorkerPlugin(worker.Requests):
         self.create_fixture(pyfuncitem)(function, **arguments)
         return True
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_make_parametrize_id(self, val: object) -> str | None:
+        """Name a path in this side's tree by its path in the working tree, unless that is too long for an id there."""
+        if not isinstance(val, str) or not val.startswith(self.tree):
+            return None
+        path = val.replace(self.tree, self.root, 1)
+        return path if len(path) <= MAX_ID and path.isascii() else None
+
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
         """Record why a file cannot be collected; seed the random generators it may use during import."""
@@ -188,8 +198,13 @@ class WorkerPlugin(worker.Requests):
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Remember all tests, including those deselected afterwards, as the gate has made the selection."""
-        self.items = {self.renamed.get(item.nodeid, item.nodeid): item for item in items}
+        """Remember all tests, including those deselected afterwards, as the gate has made the selection.
+
+        An id may contain a path in this side's tree, for example that of a parameter's file: the gate knows it by its
+        path in the working tree.
+        """
+        own = {item.nodeid.replace(self.tree, self.root): item for item in items}
+        self.items = {self.renamed.get(name, name): item for name, item in own.items()}
 
     def pytest_sessionstart(self) -> None:
         """Forget the files that pytest has read for its own configuration."""
@@ -203,6 +218,7 @@ class WorkerPlugin(worker.Requests):
         gc.collect()
         gc.freeze()
         gc.enable()  # timed code may depend on it
+        self.clock = time.perf_counter  # a test or a fixture may replace it, for example to freeze the time
         self.handle_until(lambda: False)
         if session.config.pluginmanager.hasplugin(SLOW_TO_END):
             session.config.pluginmanager.unregister(name=SLOW_TO_END)
@@ -236,8 +252,8 @@ class WorkerPlugin(worker.Requests):
     def prepare(self, identity: str, output: str | None = None, exact: bool = False, fault: str = "") -> Any:
         """Run a test: reply once when it calls ``benchmark``, and again when it ends after the case is closed.
 
-        The first reply has the test's ``info``; or ``failed``, why it cannot be timed, with ``absent`` if this revision
-        does not have what it needs; or ``skipped``, with the reason.
+        The first reply has the test's ``info`` and its :meth:`~.TimedFunction.first_factor`; or ``failed``, why it
+        cannot be timed, with ``absent`` if this revision does not have what it needs; or ``skipped``, with the reason.
 
         Args:
             identity: id of the test, or name of a canary.
@@ -249,6 +265,7 @@ class WorkerPlugin(worker.Requests):
 
         if identity in CANARIES:
             canary = CANARIES[identity]()
+            canary.clock = self.clock
             worker.save_output(output, canary.first_output())
             self.prepared[identity] = canary
             return {}
@@ -276,6 +293,7 @@ class WorkerPlugin(worker.Requests):
     def time_it(self, timed: TimedFunction) -> None:
         """Let the gate time the callable that a test passed to its fixture, until the case is closed."""
         identity, fault = self.request["identity"], self.request["fault"]
+        timed.clock = self.clock
         if fault and os.environ[SIDE] == "head":
             module, _, function = fault.partition(":")
             timed.function = getattr(import_module(module), function)(timed.function)
@@ -284,7 +302,7 @@ class WorkerPlugin(worker.Requests):
         self.prepared[identity] = timed
         extra_info = self.fixture.extra_info if self.fixture else {}
         info = {str(name): value for name, value in extra_info.items() if isinstance(value, int | float | str)}
-        self.send({"info": info})
+        self.send({"info": info, "first_factor": timed.first_factor()})
         self.handle_until(lambda: identity not in self.prepared)
 
     def close(self, identity: str) -> Any:
@@ -336,6 +354,10 @@ class WorkerPlugin(worker.Requests):
                 if "skipped" in reply:
                     return reply
                 return {**reply, "failed": f"it cannot be collected: {reply['failed']}"}
+        function = identity.partition("[")[0]
+        if any(name.partition("[")[0] == function for name in self.items):
+            hint = "if their ids differ between processes, name them with ids=..."
+            return {"failed": f"pytest collects it with other parameters on this side; {hint}"}
         return {"failed": "pytest does not collect it on this side"}
 
     def absent_name(self, error: BaseException | None) -> dict[str, str]:
