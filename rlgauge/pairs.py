@@ -25,11 +25,6 @@ NOISY_FACTOR, NOISY_SECONDS = 4, 0.5  # factor for noisy cases, and most seconds
 MAX_ERROR = 0.01  # error of a pair's median below which no more blocks are measured
 COSTLY_SECONDS, COSTLY_FACTOR = 10.0, 2  # to prepare a costly case in every process, and factor of its blocks
 MUCH_SLOWER = 8  # factor from which head's time determines the sample plan
-FIRST_CALL_FACTOR = 10  # how many times as long a first call takes that does other work than later ones
-OTHER_FIRST_CALL = (
-    "its single round takes {:.0f} times as long as later calls, which the gate would time: give benchmark.pedantic a "
-    "setup that restores its state, or warmup_rounds=1 to time later calls"
-)
 MAX_UNTIMED_TURN = 0.1  # most seconds of a turn that is mostly untimed
 MIN_COLD_CALL = 0.015  # seconds of a call that refills the caches in a small part of its time
 MIN_COLD_CALL_ON_ALL = 0.25  # the same on all cores, where it also wakes the library's threads
@@ -348,10 +343,8 @@ class Pairs:
         """
         base_reason, head_reason = reason(base), reason(head)
         if base_reason is None and head_reason is None:
-            if base.get("info", {}).get("inputs") != head.get("info", {}).get("inputs"):
-                return "error", "its inputs differ between base and head: make them equal"
-            factor = min(reply.get("first_factor", 0.0) for reply in (base, head))
-            return ("error", OTHER_FIRST_CALL.format(factor)) if factor >= FIRST_CALL_FACTOR else None
+            equal = base.get("info", {}).get("inputs") == head.get("info", {}).get("inputs")
+            return None if equal else ("error", "its inputs differ between base and head: make them equal")
         if "skipped" in base and "skipped" in head:
             return "skipped", str(head["skipped"])
         if head_reason is not None:

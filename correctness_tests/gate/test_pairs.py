@@ -125,15 +125,6 @@ def test_state_of_a_case_that_one_side_cannot_prepare(tmp_path, base, head, know
     assert (record.state, record.words) == (state, words)
 
 
-@pytest.mark.parametrize(("head", "timed"), [(9.0, True), (11.7, False)])
-def test_a_single_round_that_is_slow_on_both_sides_is_an_error(tmp_path, head, timed):
-    workers, _ = workers_of({"prepare": {"first_factor": 30.0}}, {"prepare": {"first_factor": head}})
-    record = Record()
-    assert pairs_of(tmp_path, tolerances={"a": math.inf}).prepare(workers, "a", record) is timed
-    assert record.state == ("timed" if timed else "error")
-    assert timed or record.words.startswith("its single round takes 12 times as long as later calls")
-
-
 def test_an_injected_slowdown_slows_head_alone():
     def sample(seconds):
         return {"sample": lambda request: {"seconds": seconds + request["injected_slowdown"]}}

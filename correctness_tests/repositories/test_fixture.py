@@ -136,27 +136,3 @@ def test_an_iterator_that_the_first_call_uses_up_is_refused(made):
         with pytest.raises(MisuseError, match="an iterator that the first call uses up"):
             TimedFunction(lambda items: list(items), **given).first_output()
     assert TimedFunction(list, setup=lambda: ((iter([1]),), {})).first_output() == [1]
-
-
-@pytest.mark.parametrize(
-    ("first", "later", "given", "factor"),
-    [
-        (1.0, 0.01, {}, 100),
-        (1.0, 0.9995, {}, 0),
-        (1.0, 0.01, {"rounds": 2}, 0),
-        (1.0, 0.01, {"iterations": 2}, 0),
-        (1.0, 0.01, {"warmup_rounds": 1}, 0),
-        (1.0, 0.01, {"setup": lambda: None}, 0),
-    ],
-)
-def test_a_single_round_is_compared_with_later_calls(clock, first, later, given, factor):
-    seconds = itertools.chain([first], itertools.repeat(later))
-    found = []
-
-    def take(timed):
-        timed.first_output()
-        timed.warm_up()
-        found.append(timed.first_factor())
-
-    fixture(take).pedantic(lambda: clock(next(seconds)), **given)
-    assert found == [pytest.approx(factor)]

@@ -219,11 +219,6 @@ ERRORS = {  # what a test does, and why it cannot be timed; on base, the slow fu
         "def test_twice(benchmark):\n    benchmark(counted)\n    benchmark(counted)\n",
         "its test failed: it calls benchmark twice: split the test",
     ),
-    "single": (
-        "def test_single(benchmark):\n    left = [1] * 20\n\n    def drain():\n        while left:\n"
-        "            left.pop()\n            counted()\n\n    benchmark.pedantic(drain, rounds=1)\n",
-        "its single round takes ",
-    ),
     "awaits": (
         "async def awaited():\n    pass\n\n\ndef test_awaits(benchmark):\n    benchmark(awaited)\n",
         "its test failed: the timed function is async, so a call does no work",

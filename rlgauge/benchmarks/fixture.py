@@ -9,7 +9,6 @@ state.
 from __future__ import annotations
 
 import inspect
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 WARM_UP_SECONDS, WARM_UP_CALLS, MAX_CALLS = 0.03, 100, 1 << 20  # most of each in a warm-up; most calls of a sample
 SAMPLE_SECONDS, WALL_SECONDS = 0.005, 0.05  # least timed seconds of a sample, and most including untimed parts
-MIN_EXCESS = 0.001  # seconds that a first call takes longer than later ones if it does other work
 NO_WEAVE = "the gate does not support benchmark.weave: call benchmark(function, ...) instead"
 FIXTURES = {"benchmark": "pytest-benchmark", "codspeed_benchmark": "pytest-codspeed"}  # fixture -> its plugin
 MARKS = tuple(FIXTURES)
@@ -72,8 +70,6 @@ class TimedFunction:
 
     Attributes:
         clock: returns the time in seconds.
-        single: whether the test asks for the time of the first call alone.
-        first_seconds, later_seconds: time of the first call, and of the fastest one in the warm-up.
     """
 
     def __init__(
@@ -93,8 +89,7 @@ class TimedFunction:
         self.restore, self.max_calls, self.output = reset, max_calls or MAX_CALLS, output
         self.calls = 1
         self.seconds: list[float] = []
-        self.clock, self.single = time.perf_counter, False
-        self.first_seconds = self.later_seconds = 0.0
+        self.clock = time.perf_counter
 
     def reset(self) -> None:
         """Restore the state from which a sample starts."""
@@ -155,10 +150,8 @@ class TimedFunction:
                 "the timed function is a generator function, so a call does no work: time one that consumes its items"
             )
         self.reset()
-        start = self.clock()
         for _ in range(min(2, self.max_calls) if self.output else 1):  # the second call sees the changes of the first
             result = self.call()
-        self.first_seconds = self.clock() - start
         if inspect.isawaitable(result) or inspect.isasyncgen(result):
             if inspect.iscoroutine(result):
                 result.close()
@@ -174,24 +167,13 @@ class TimedFunction:
 
     def warm_up(self) -> None:
         """Warm up caches and compilers by calling the function for a while."""
-        start, self.later_seconds = self.clock(), math.inf
+        start = self.clock()
         for number in range(WARM_UP_CALLS):
             if self.clock() - start > WARM_UP_SECONDS:
                 break
             if number % self.max_calls == 0:
                 self.reset()
-            before = self.clock()
             self.call()
-            self.later_seconds = min(self.later_seconds, self.clock() - before)
-
-    def first_factor(self) -> float:
-        """Return how many times as long as later calls the first one took, or 0 if the test allows for that.
-
-        A millisecond more does not count: a first call may find cold caches.
-        """
-        if not self.single or self.first_seconds - self.later_seconds < MIN_EXCESS:
-            return 0.0
-        return self.first_seconds / max(self.later_seconds, 1e-9)
 
     def calibrate(self) -> int:
         """Find how many calls make a sample long enough, and store it in ``calls``.
@@ -298,9 +280,8 @@ class Benchmark:
             kwargs: keyword arguments of each call.
             setup: may return the arguments of a call as ``args, kwargs``.
             teardown: runs after each call, with its arguments.
-            rounds: at least 1; a single round without a set-up or a warm-up must take as long as later ones, since the
-                gate needs many.
-            warmup_rounds: at least 0; otherwise ignored.
+            rounds: ignored, except that it must be at least 1.
+            warmup_rounds: ignored, except that it must not be negative.
             iterations: calls per round; must be 1 if there is a set-up.
 
         Raises:
@@ -319,9 +300,7 @@ class Benchmark:
 
         if setup and iterations != 1:
             raise ValueError(f"iterations: {iterations} is out of range with a setup; choose 1")
-        timed = TimedFunction(target, args, kwargs, setup, teardown, iterations)
-        timed.single = rounds == iterations == 1 and not warmup_rounds and not setup
-        return self.run(timed)
+        return self.run(TimedFunction(target, args, kwargs, setup, teardown, iterations))
 
     def after_reset(
         self,

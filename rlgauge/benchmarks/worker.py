@@ -252,8 +252,8 @@ class WorkerPlugin(worker.Requests):
     def prepare(self, identity: str, output: str | None = None, exact: bool = False, fault: str = "") -> Any:
         """Run a test: reply once when it calls ``benchmark``, and again when it ends after the case is closed.
 
-        The first reply has the test's ``info`` and its :meth:`~.TimedFunction.first_factor`; or ``failed``, why it
-        cannot be timed, with ``absent`` if this revision does not have what it needs; or ``skipped``, with the reason.
+        The first reply has the test's ``info``; or ``failed``, why it cannot be timed, with ``absent`` if this revision
+        does not have what it needs; or ``skipped``, with the reason.
 
         Args:
             identity: id of the test, or name of a canary.
@@ -302,7 +302,7 @@ class WorkerPlugin(worker.Requests):
         self.prepared[identity] = timed
         extra_info = self.fixture.extra_info if self.fixture else {}
         info = {str(name): value for name, value in extra_info.items() if isinstance(value, int | float | str)}
-        self.send({"info": info, "first_factor": timed.first_factor()})
+        self.send({"info": info})
         self.handle_until(lambda: identity not in self.prepared)
 
     def close(self, identity: str) -> Any:
