@@ -276,6 +276,8 @@ def pytest_collection_modifyitems(
 ) -> Generator[None]:
     """Replace each benchmark with a test that reports its verdict."""
     run = config.stash.get(RUN, None)
+    if run:  # a conftest.py may skip benchmarks without this option, which pytest-benchmark itself has read already
+        config.option.benchmark_only = True
     yield
     if run and not session.testsfailed:
         with exit_on_error():

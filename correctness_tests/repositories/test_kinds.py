@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .made import CLOCK, QUICK, SAME, SLOWED, Repository, environment, flat
+from .made import CLOCK, QUICK, SAME, SLOWED, Repository, environment, flat, work
 
 HEAD = """import asyncio
 import functools
@@ -410,3 +410,26 @@ def test_a_missing_plugin_is_named_with_the_command_that_installs_it(tmp_path, b
     text = done.stdout + done.stderr
     assert f"the fixture benchmark of pytest-benchmark, which is not installed: run {bare} -m pip install " in text
     assert "Traceback" not in text
+
+
+SKIPPING = """
+
+import pytest
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--benchmark-only"):
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason="run with --benchmark-only"))
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--benchmark-only",)])
+def test_benchmarks_that_a_conftest_skips_in_other_runs_are_timed(tmp_path, options):
+    files = flat()
+    files["benchmarks/conftest.py"] += SKIPPING
+    made = Repository(tmp_path / "skipping", files)
+    made.write({"toy/sorting.py": work(slow=101, kept=100)})
+    ran = made.gate("HEAD", tmp_path, "-k", "kept", *options, rule=QUICK)
+    assert ran.code == 0, ran.text
+    assert "2 passed" in ran.text

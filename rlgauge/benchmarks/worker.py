@@ -130,6 +130,7 @@ class WorkerPlugin(worker.Requests):
         for plugin in config.pluginmanager.get_plugins():  # whose name depends on how it is loaded
             if getattr(plugin, "__name__", "").partition(".")[0] in PLUGINS:
                 config.pluginmanager.unregister(plugin)
+        config.option.benchmark_only = True  # a conftest.py may skip or deselect benchmarks otherwise
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_timeout_set_timer(self) -> bool:
