@@ -216,7 +216,7 @@ def test_collect_and_learn_short(bench, seed, form, backend, max_steps):
 
 @pytest.mark.rlgauge(cores="all")
 @grid(
-    # not 1,024 environments: their call is one step, so that the thread has nothing to play ahead
+    # not 1,024 environments: a call is then one step, and the thread has nothing to play ahead
     form=("threaded",), backend=LEARNING, num_envs=(64,), train_frequency=FREQUENCIES, batch_size=BATCHES,
     bench=[dict(backend=LOOPING, batch_size=32, train_frequency=4)],
 )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 
 import pytest
 
@@ -99,7 +98,7 @@ def test_a_resumed_run_keeps_the_pairs_and_measures_canaries_anew(toy, interrupt
 
 
 def test_another_version_of_a_package_changes_the_hash_of_those_installed(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.syspath_prepend(tmp_path)
     metadata, hashes = tmp_path / "made_up.dist-info" / "METADATA", []
     metadata.parent.mkdir()
     for version in ("1", "2", "1"):

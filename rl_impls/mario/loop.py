@@ -98,7 +98,7 @@ def gpu_utilisation():
 
     try:
         return torch.cuda.utilization() / 100
-    except Exception:  # nvidia-ml-py is missing, or raises an error of its own, as for a part of a GPU (MIG)
+    except Exception:  # nvidia-ml-py is missing, or raises its own error, for example for a MIG partition
         return None
 
 

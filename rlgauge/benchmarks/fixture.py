@@ -23,7 +23,7 @@ SAMPLE_SECONDS, WALL_SECONDS = 0.005, 0.05  # least timed seconds of a sample, a
 NO_WEAVE = "the gate does not support benchmark.weave: call benchmark(function, ...) instead"
 FIXTURES = {"benchmark": "pytest-benchmark", "codspeed_benchmark": "pytest-codspeed"}  # fixture -> its plugin
 MARKS = tuple(FIXTURES)
-END = object()  # of an iterator
+END = object()  # returned at the end of an iterator
 PLUGINS = "pytest_benchmark", "pytest_codspeed"  # modules of the fixtures that the gate replaces
 
 

@@ -119,9 +119,8 @@ def main() -> int:
         with ThreadPoolExecutor(given.jobs) as threads:
             try:
                 results = list(threads.map(noticed, chosen))
-            except BaseException:  # for example Ctrl-C: only the mutants that have begun are finished
+            finally:  # after Ctrl-C, only the mutants that have begun are finished
                 threads.shutdown(cancel_futures=True)
-                raise
     print(f"{sum(results)} of {len(results)} mutants noticed")
     return int(not all(results))
 
