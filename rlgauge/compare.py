@@ -69,8 +69,8 @@ class Plan:
     Attributes:
         precision: half width of the interval at which measuring stops, as a fraction of the ratio; for a difference, as
             a fraction of the longer time.
-        minutes: time after which no new pair is started; at least six pairs are measured. With 0, noisy benchmarks get
-            fewer samples per pair.
+        minutes: time after which no new pair is started; at least six pairs are measured. With 0, noisy benchmarks and
+            those with long calls get fewer samples per pair.
         outputs: whether outputs must be ``close``, the ``same``, or are ``ignore``d.
         tolerance: largest difference of close outputs, as a fraction of an array's largest value; by default that of
             the tests' marks and settings.
@@ -219,7 +219,7 @@ class TwoTestPairs(Pairs):
     ) -> None:
         blocks = 1 if plan.measure in MEMORY else plan.blocks
         super().__init__(sides, blocks, plan.limit, tolerances, folder, random.Random(plan.seed))
-        self.tests, self.checked, self.quantity = tests, checked, plan.measure
+        self.tests, self.checked, self.quantity, self.quick = tests, checked, plan.measure, plan.minutes == 0
         self.info: dict[str, list[dict[str, Any]]] = {}  # extra_info of both tests
         self.side_plans: dict[str, list[SamplePlan]] = {}
 
@@ -255,7 +255,7 @@ class TwoTestPairs(Pairs):
             return SamplePlan(calls=1, samples=1, warm=False)
         if name not in self.side_plans:
             timings = [time_call(worker, test, name) for worker, test in zip(workers, self.tests[name], strict=True)]
-            plans = [place.plan(timing.call, timing.calls, timing.wall) for timing in timings]
+            plans = [place.plan(timing.call, timing.calls, timing.wall, self.quick) for timing in timings]
             calls = [plan.calls for plan in plans]
             if max(calls) <= 2 * min(calls):  # the first calls after a reset find cold caches, on both sides alike
                 plans = [min(plans, key=lambda plan: plan.calls)] * 2

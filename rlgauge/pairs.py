@@ -70,7 +70,7 @@ class Cores:
         """Least duration of a side's turn, in seconds; longer on all cores, where waiting threads add noise."""
         return 0.005 if self.one is not None else 0.04
 
-    def plan(self, call: float, calls: int, wall: float | None = None) -> SamplePlan:
+    def plan(self, call: float, calls: int, wall: float | None = None, quick: bool = False) -> SamplePlan:
         """Return the sample plan of a case, which both sides use.
 
         On a slow machine a sample has fewer calls, so that it takes at most twice the least duration of a turn. If most
@@ -80,6 +80,7 @@ class Cores:
             call: timed seconds of a call.
             calls: calls of a sample that is long enough.
             wall: seconds of a call including its untimed parts; `call` by default.
+            quick: whether long calls get half as many blocks in a pair, down to one.
         """
         wall = max(call, wall or 0.0)
         calls = min(calls, max(1, math.floor(2 * self.min_turn / call)))
@@ -87,7 +88,7 @@ class Cores:
         samples = int(min(most, math.ceil(self.min_turn / (calls * call))))
         warm = call < (MIN_COLD_CALL if self.one is not None else MIN_COLD_CALL_ON_ALL)
         block = 4 * wall * (samples * calls + warm)
-        most = max(MIN_BLOCKS, math.floor(PAIR_SECONDS / block))
+        most = max(MIN_BLOCKS, math.floor(PAIR_SECONDS / block)) // (2 if quick else 1)
         return SamplePlan(calls, samples, warm, most, math.floor(NOISY_SECONDS / block))
 
     @property

@@ -20,7 +20,9 @@ ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
 
 
 class Counting:
-    """A prepared case whose call takes a second of a clock that only it moves."""
+    """A prepared case whose calls and resets take time of a clock that only they move."""
+
+    call_seconds, reset_seconds = 1.0, 100.0
 
     def __init__(self):
         self.made = self.resets = 0
@@ -28,7 +30,7 @@ class Counting:
 
     def call(self):
         self.made += 1
-        self.now += 1.0
+        self.now += self.call_seconds
 
     def run(self):
         for _ in range(self.calls):
@@ -36,7 +38,7 @@ class Counting:
 
     def sample(self):
         self.resets += 1
-        self.now += 100.0  # the reset, which is not timed
+        self.now += self.reset_seconds  # not timed
         start = self.now
         self.run()
         return self.now - start
@@ -64,10 +66,19 @@ def test_resets_and_the_warm_up_call_are_not_timed(counting):
 
 
 def test_the_wall_time_of_a_call_includes_its_share_of_the_reset(counting):
-    requests, _ = counting
+    requests, prepared = counting
+    prepared.call_seconds, prepared.reset_seconds = 0.01, 0.1
     found = requests.measure("case")
     assert (found["calls"], found["iterations"]) == (10, 1)
-    assert (found["call"], found["wall"]) == pytest.approx((1.0, 11.0), abs=0.01)
+    assert (found["call"], found["wall"]) == pytest.approx((0.01, 0.02), abs=1e-4)
+
+
+@pytest.mark.parametrize(("seconds", "samples"), [(0.001, 3), (0.07, 2), (0.11, 1)])
+def test_no_sample_follows_after_a_second(counting, seconds, samples):
+    requests, prepared = counting
+    prepared.call_seconds, prepared.reset_seconds = seconds, 0.0
+    requests.measure("case")
+    assert prepared.made == 10 * samples
 
 
 @pytest.mark.parametrize("cores", [1, 3])
@@ -100,6 +111,7 @@ def test_a_turn_takes_5_ms_on_one_core_and_40_ms_on_all(place, call, calls, plan
 )
 def test_the_blocks_of_a_pair_take_at_most_6_s_but_are_two(place, call, most):
     assert place.plan(call, 1).max_blocks == most
+    assert place.plan(call, 1, quick=True).max_blocks == most // 2
 
 
 PLACED = """

@@ -68,6 +68,15 @@ def test_warm_up_ends_after_a_hundred_calls_or_30_ms(clock, seconds, calls):
     assert len(seen) == calls
 
 
+@pytest.mark.parametrize(("seconds", "max_calls", "calls"), [(0.0301, None, 2), (0.02, None, 3), (0.0301, 1, 2)])
+def test_a_long_second_call_for_the_output_counts_as_warm_up(clock, seconds, max_calls, calls):
+    seen = []
+    timed = TimedFunction(lambda: seen.append(clock(seconds)), output=lambda result: result, max_calls=max_calls)
+    timed.first_output()
+    timed.warm_up()
+    assert len(seen) == calls
+
+
 def test_arguments_reach_the_function_and_its_result_is_returned():
     def target(*args, **kwargs):
         return args, kwargs
