@@ -231,9 +231,10 @@ class TwoTestPairs(Pairs):
         """Prepare both tests; raise CaseError if one fails or the outputs differ."""
         files = self.folder / "first.output", self.folder / "second.output"
         compared = name in self.checked and name not in self.info
+        warm = all(plan.turns > 1 for plan in self.side_plans.get(name, ()))  # not known before the first pair
         with as_case_error(name):
             for worker, test, file in zip(workers, self.tests[name], files, strict=True):
-                worker.ask("prepare", identity=test, output=str(file) if compared else None)
+                worker.ask("prepare", identity=test, output=str(file) if compared else None, warm=warm)
             replies = [worker.reply() for worker in workers]
         for test, reply in zip(self.tests[name], replies, strict=True):
             if "skipped" in reply:
@@ -263,7 +264,7 @@ class TwoTestPairs(Pairs):
         return min(self.side_plans[name], key=lambda plan: plan.max_blocks)
 
     def block(self, workers: Sequence[Worker], name: str, plan: SamplePlan, injected_slowdown: float = 0.0) -> Block:
-        """Return both sides' seconds per call, in the order A B B A or B A A B, or both sides' bytes."""
+        """Return both sides' seconds per call, measured in turns, or both sides' bytes."""
         if self.quantity in MEMORY:
             with as_case_error(name):
                 for worker, test in zip(workers, self.tests[name], strict=True):
@@ -275,10 +276,10 @@ class TwoTestPairs(Pairs):
             own = self.side_plans[name][side]
             how = {"calls": own.calls, "samples": own.samples, "warm": own.warm and changed}
             workers[side].ask("sample", identity=self.tests[name][side], **how)
-            return float(checked_reply(workers[side], name)["seconds"]) / (2 * own.calls * own.samples)
+            return float(checked_reply(workers[side], name)["seconds"]) / (plan.turns * own.calls * own.samples)
 
         with as_case_error(name):
-            return interleaved.block(int(self.rng.random() < 0.5), sample)
+            return interleaved.block(int(self.rng.random() < 0.5), sample, plan.turns)
 
 
 def resolve_id(text: str, names: Collection[str], argument: str, broken: Mapping[str, str] | None = None) -> str:

@@ -11,15 +11,16 @@ from collections.abc import Callable
 from .statistics import Block
 
 
-def block(first: int, sample: Callable[[int, bool], float]) -> Block:
-    """Return the seconds of four turns, summed over each side's two.
+def block(first: int, sample: Callable[[int, bool], float], turns: int = 2) -> Block:
+    """Return the seconds of each side's turns, summed.
 
     Args:
-        first: the side, 0 or 1, with the first and the last turn.
+        first: the side, 0 or 1, with the first turn.
         sample: ``sample(side, changed)`` takes a turn and returns its seconds. If ``changed``, the other side ran
             before, and the turn starts with an uncounted warm-up.
+        turns: turns of each side: 2, or 1 for A B or B A.
     """
     spent = [0.0, 0.0]
-    for side, changed in ((first, True), (1 - first, True), (1 - first, False), (first, True)):
+    for side, changed in ((first, True), (1 - first, True), (1 - first, False), (first, True))[: 2 * turns]:
         spent[side] += sample(side, changed)
     return spent[0], spent[1]

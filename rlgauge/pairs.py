@@ -44,6 +44,7 @@ class SamplePlan:
         warm: whether an uncounted warm-up call comes first.
         max_blocks: largest number of blocks in a pair; lower for long calls.
         max_noisy_blocks: the same for a noisy pair that is not thorough.
+        turns: turns of each side in a block.
     """
 
     calls: int
@@ -51,6 +52,7 @@ class SamplePlan:
     warm: bool
     max_blocks: int = 1 << 30
     max_noisy_blocks: int = 1 << 30
+    turns: int = 2
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Cores:
             call: timed seconds of a call.
             calls: calls of a sample that is long enough.
             wall: seconds of a call including its untimed parts; `call` by default.
-            quick: whether long calls get half as many blocks in a pair, down to one.
+            quick: whether long calls may get one block in a pair, and very long ones half of one.
         """
         wall = max(call, wall or 0.0)
         calls = min(calls, max(1, math.floor(2 * self.min_turn / call)))
@@ -88,8 +90,9 @@ class Cores:
         samples = int(min(most, math.ceil(self.min_turn / (calls * call))))
         warm = call < (MIN_COLD_CALL if self.one is not None else MIN_COLD_CALL_ON_ALL)
         block = 4 * wall * (samples * calls + warm)
-        most = max(MIN_BLOCKS, math.floor(PAIR_SECONDS / block)) // (2 if quick else 1)
-        return SamplePlan(calls, samples, warm, most, math.floor(NOISY_SECONDS / block))
+        most = max(1 if quick else MIN_BLOCKS, math.floor(PAIR_SECONDS / block))
+        turns = 1 if quick and block > PAIR_SECONDS else 2
+        return SamplePlan(calls, samples, warm, most, math.floor(NOISY_SECONDS / block), turns)
 
     @property
     def threads(self) -> int:

@@ -250,7 +250,9 @@ class WorkerPlugin(worker.Requests):
         """Send a reply as a line of JSON."""
         self.replies.write(json.dumps(reply) + "\n")
 
-    def prepare(self, identity: str, output: str | None = None, exact: bool = False, fault: str = "") -> Any:
+    def prepare(
+        self, identity: str, output: str | None = None, exact: bool = False, fault: str = "", warm: bool = True
+    ) -> Any:
         """Run a test: reply once when it calls ``benchmark``, and again when it ends after the case is closed.
 
         The first reply has the test's ``info``; or ``failed``, why it cannot be timed, with ``absent`` if this revision
@@ -261,6 +263,7 @@ class WorkerPlugin(worker.Requests):
             output: file for the output, if wanted.
             exact: whether the test's exact counts are wanted, at its end.
             fault: ``module:function`` that replaces head's timed callable with a slower one.
+            warm: whether to warm up after the first call.
         """
         from rlgauge.canary import CANARIES
 
@@ -274,7 +277,7 @@ class WorkerPlugin(worker.Requests):
         if item is None:
             return self.missing(identity)
         assert self.session
-        self.request = {"identity": identity, "output": output, "exact": exact, "fault": fault}
+        self.request = {"identity": identity, "output": output, "exact": exact, "fault": fault, "warm": warm}
         self.reports, self.raised = [], None
         self.fixture, self.closed = None, False
         seed_all()
@@ -299,7 +302,8 @@ class WorkerPlugin(worker.Requests):
             module, _, function = fault.partition(":")
             timed.function = getattr(import_module(module), function)(timed.function)
         worker.save_output(self.request["output"], timed.first_output(), [self.folder])
-        timed.warm_up()
+        if self.request["warm"]:
+            timed.warm_up()
         self.prepared[identity] = timed
         extra_info = self.fixture.extra_info if self.fixture else {}
         info = {str(name): value for name, value in extra_info.items() if isinstance(value, int | float | str)}
