@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlgauge import output_files
+from rlgauge.compare import Plan, TwoTestPairs
 from rlgauge.pairs import CaseError, Cores, Pairs, SamplePlan, cores
 from rlgauge.power import slowed_blocks
 from rlgauge.rule import Record
@@ -161,3 +162,17 @@ def test_a_failure_while_a_case_is_timed_belongs_to_that_case(reply):
     with pytest.raises(CaseError, match=r"^head: why$") as caught:
         pairs_of().block(workers, "a", SamplePlan(1, 1, True))
     assert caught.value.name == "a"
+
+
+@pytest.mark.parametrize(("minutes", "turns"), [(0.0, 1), (1.0, 4)])
+def test_calls_of_seconds_get_one_turn_and_no_warm_up_in_a_quick_comparison(minutes, turns):
+    pairs = TwoTestPairs(SIDES, Plan(minutes=minutes), {"a": 0.0}, Path(), {"a": ("x", "y")}, [])
+    workers, log = workers_of(
+        *({"measure": {"call": call, "calls": 1, "wall": call}, "sample": {"seconds": call}} for call in (2.0, 3.0))
+    )
+    for first in (True, False):
+        log.clear()
+        blocks = pairs.measure_case(workers, "a", Record(), cores(False), thorough=False)
+        assert blocks == [(2.0, 3.0)] * len(blocks)
+        assert [do for _, do, _ in log].count("sample") == 2 * turns
+        assert [request["warm"] for _, do, request in log if do == "prepare"] == [first or turns > 1] * 2
