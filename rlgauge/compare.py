@@ -379,19 +379,23 @@ class Comparisons:
             except ComparisonError as error:
                 self.failed |= {name: error for name in names if error.name in (name, self.sampled[name])}
             else:
-                log(names)
+                if measured := [name for name in names if name not in self.failed]:
+                    log(measured)
 
     def measure_all(self, log: Callable[[], None]) -> None:
         """Add pairs of all comparisons together until all intervals are narrow enough, or the time is up."""
         end = time.monotonic() + 60 * self.plan.minutes
         while self.unfinished(end):
             self.measure_pair(list(self.tests))
+            for error in self.failed.values():
+                raise error
             log()
 
     def measure_pair(self, names: Sequence[str]) -> None:
         """Measure one pair and add it to the results of the named comparisons.
 
-        Raises ComparisonError if one of them cannot be measured, and GateError if a process fails for another reason.
+        A comparison whose own measure is missing or unusable goes into `failed`. Raises ComparisonError if a test
+        cannot be measured, and GateError if a process fails for another reason.
         """
         if self.plan.measure == "peak_rss" and not self.pairs.info:
             self.measure_blocks(names)  # not counted: it compiles and writes outputs, which takes memory
@@ -399,7 +403,7 @@ class Comparisons:
             try:
                 self.add(name, blocks)
             except GateError as error:
-                raise ComparisonError(name, str(error)) from error
+                self.failed[name] = ComparisonError(name, str(error))  # others with the same samples are not affected
 
     def measure_blocks(self, names: Sequence[str]) -> dict[str, list[Block]]:
         """Return the blocks of one pair of the named comparisons."""
