@@ -296,9 +296,14 @@ def resolve_id(text: str, names: Collection[str], argument: str, broken: Mapping
         raise GateError(
             f"{argument}: {text!r} matches {len(found)} benchmarks: {', '.join(found[:3])}{more}; name one of them"
         )
+    raise no_match(text, names, argument, broken or {})
+
+
+def no_match(text: str, names: Collection[str], argument: str, broken: Mapping[str, str]) -> GateError:
+    """Return the error for a pattern that matches no benchmark, see :func:`resolve_id`."""
     hint = suggestion(text, names) or f" of {len(names)}; pytest --collect-only lists them"
-    lacking = "".join(f"; {file} cannot be collected: {reason}" for file, reason in [*(broken or {}).items()][:3])
-    raise GateError(f"{argument}: {text!r} matches no benchmark{hint}{lacking}")
+    lacking = "".join(f"; {file} cannot be collected: {reason}" for file, reason in [*broken.items()][:3])
+    return GateError(f"{argument}: {text!r} matches no benchmark{hint}{lacking}")
 
 
 def all_cases(source: Benchmarks) -> dict[str, Case]:
@@ -523,13 +528,15 @@ class Ranking:
 def rank(source: Benchmarks, patterns: Sequence[str], plan: Plan, log: Callable[[str], None]) -> Ranking:
     """Rank by time the benchmarks that match any of the patterns.
 
-    Raises GateError if fewer than two match, one fails, or outputs differ.
+    Raises GateError if a pattern matches none, fewer than two match, one fails, or outputs differ.
     """
     cases = all_cases(source)
+    for pattern in patterns:
+        if not any(matches(name, pattern) for name in cases):
+            raise no_match(pattern, cases, "rlgauge rank", source.broken)
     chosen = [case for name, case in cases.items() if any(matches(name, pattern) for pattern in patterns)]
     if len(chosen) < 2:
-        found = f"only {chosen[0].id}" if chosen else f"no benchmark{suggestion(patterns[0], cases)}"
-        raise GateError(f"{' '.join(patterns)}: {found}; give patterns that match two or more benchmarks")
+        raise GateError(f"{' '.join(patterns)}: only {chosen[0].id}; give patterns that match two or more benchmarks")
     baseline, *others = chosen
     with laid_out(source, source.root) as layout:
         tests = {case.id: (baseline, case) for case in others}

@@ -271,6 +271,12 @@ def test_rank_needs_two_tests(repository):
     assert text.startswith("*slow]: only ")
 
 
+def test_rank_refuses_a_pattern_that_matches_nothing(repository):
+    code, text = repository.run("rlgauge", "rank", "*slow]", "*twice]", "*qick]", "--minutes=0")
+    assert code == 2, text
+    assert text.startswith("rlgauge rank: '*qick]' matches no benchmark; did you mean ")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
