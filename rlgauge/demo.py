@@ -101,6 +101,16 @@ def scratch(folder: Path | None) -> Iterator[Path]:
         yield folder
 
 
+def run_gate(repository: Path) -> int:
+    """Run the gate in a repository; return its exit code."""
+    with subprocess.Popen([sys.executable, "-m", *GATE, "--quiet"], cwd=repository) as gate:
+        try:
+            return gate.wait()
+        except BaseException:
+            gate.terminate()  # SIGTERM lets the gate end its workers and remove its files
+            raise
+
+
 def meaning(finding: Finding) -> str:
     """Explain a verdict and its numbers, one line each."""
     lines = [MEANINGS.get(finding.verdict, "")]
@@ -126,7 +136,7 @@ def demo(folder: Path | None) -> int:
         print(f"A repository with three benchmarks is in {repository}. This change is not committed:\n")
         print(f"    words.py\n    -    return {FAST}\n    +    return {SLOW}\n")
         print(f"Is it slower than the last commit? This takes about a minute:\n\n    {' '.join(GATE)}\n", flush=True)
-        code = subprocess.run([sys.executable, "-m", *GATE, "--quiet"], cwd=repository, check=False).returncode
+        code = run_gate(repository)
         artifact = repository / ".rlgauge" / "gate.json"
         if not artifact.exists():
             return code

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from correctness_tests.waiting import started
+
+from .made import eventually
+
+COMMAND = [sys.executable, "-m", "rlgauge", "demo"]
+
 
 def demo(*arguments, cwd):
-    command = [sys.executable, "-m", "rlgauge", "demo", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+    return subprocess.run([*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.alone
@@ -29,3 +35,13 @@ def test_the_demo_leaves_an_existing_folder_alone(tmp_path):
     assert done.returncode == 2
     assert done.stderr == "rlgauge demo: . exists; name a folder that does not exist yet\n"
     assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_demo_lets_the_gate_tidy_up(tmp_path):
+    with started([*COMMAND, "kept"], cwd=tmp_path, stderr=subprocess.STDOUT) as process:
+        assert eventually(lambda: list(tmp_path.glob("kept/.git/rlgauge/run-*/head.output")))
+        process.send_signal(signal.SIGTERM)
+        text, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, text
+    assert "Traceback" not in text
+    assert list(tmp_path.glob("kept/.git/rlgauge/run-*")) == []
