@@ -13,6 +13,7 @@ from .artifact import read
 from .report import WORDS as WORDS_OF_CODE
 from .report import change, duration
 from .rule import Finding, GateError, is_canary
+from .statistics import FEWEST
 
 WORDS = '''"""Functions on words."""
 
@@ -117,7 +118,8 @@ def meaning(finding: Finding) -> str:
     if finding.ratio is not None:
         base, head = duration(finding.base_seconds), duration(finding.head_seconds)
         lines += [f"{base} is the time of a call at base, {head} in the working tree."]
-        lines += [f"{change(finding)} is the change with its 95% interval, over {finding.pairs} pairs of processes."]
+        spread = "95% interval" if finding.pairs >= FEWEST else "smallest and largest value"
+        lines += [f"{change(finding)} is the change with its {spread}, over {finding.pairs} pairs of processes."]
     if finding.p is not None:
         lines += [f"p = {finding.p:.2g} is the probability of that if head were at most 1% slower."]
     return "".join(f"\n    {line}" for line in lines)
