@@ -417,13 +417,19 @@ class Comparisons:
         try:
             pair = self.pairs.measure_pair(records, sampled, self.place, thorough=self.plan.minutes > 0)
         except CaseError as error:
-            raise ComparisonError(error.name, str(error)) from error
+            raise ComparisonError(error.name, self.naming_test(error.name, str(error))) from error
         except PairError as error:
             raise GateError(str(error)) from error
         for name in sampled:
             if name not in pair:
-                raise ComparisonError(name, records[name].words)
+                raise ComparisonError(name, self.naming_test(name, records[name].words))
         return {name: pair[self.sampled[name]] for name in names}
+
+    def naming_test(self, name: str, message: str) -> str:
+        """Return a message that names a side with its test in place of the side."""
+        side, _, rest = message.partition(": ")
+        tests = dict(zip(("base", "head"), self.pairs.identities(name), strict=True))
+        return f"{tests[side]}: {rest}" if side in tests else message
 
     def add(self, name: str, blocks: Sequence[Block]) -> None:
         """Add one pair's blocks to the result of a comparison."""

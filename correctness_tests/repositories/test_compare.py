@@ -42,6 +42,11 @@ def test_broken(benchmark):
     benchmark(sorting.missing)
 
 
+def test_checked(benchmark):
+    benchmark(np.sort, NUMBERS)
+    raise AssertionError("unsorted")
+
+
 @pytest.mark.parametrize("most", [1000, 10_000])
 def test_scattered(benchmark, most):
     rng = np.random.default_rng()
@@ -121,6 +126,7 @@ MEASURED = [
     comparison("allocated", "*held[4000000]", "*held[1000]", measure="allocated", outputs="ignore"),
     comparison("differ", "*slow]", "test_other"),
     comparison("broken", "test_broken", "*slow]"),
+    comparison("checked", "*slow]", "test_checked"),
     comparison("waits", "*waiting[6.0]", "*waiting[2.0]", measure="waits"),
     comparison("no figure", "*waiting[6.0]", "*waiting[2.0]", measure="wait"),  # measured first, with the same samples
     comparison("absent", "*slow]", "test_absent"),
@@ -129,6 +135,7 @@ FAILED = {
     "not the same": f"{FILE}::test_close[exact] and {FILE}::test_close[rounded]: the outputs differ; if they should, ",
     "differ": f"{FILE}::test_pace[slow] and {FILE}::test_other: the outputs differ; if they should, add ",
     "broken": f"{FILE}::test_broken: its test failed: AttributeError: ",
+    "checked": f"{FILE}::test_checked: its test failed: AssertionError: unsorted",
     "no figure": f"--measure: {FILE}::test_waiting[6.0] has no figure 'wait' (choose from ",
 }
 
