@@ -1,7 +1,8 @@
-"""The example workload of the documentation: it runs, passes the tests and is styled like the rest."""
+"""The examples of the documentation: they run, and the workload passes the tests and is styled like the rest."""
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import pytest
 
 from .commands import ROOT, copy_with, environment, python
+from .report.made_up import LIMITS
 
 PAGE = ROOT / "docs" / "adding-a-workload.md"
 # a paragraph that begins with the path, and the code after it
@@ -23,6 +25,19 @@ def copied(tmp_path_factory):
     copy_with(folder, FILES)
     (folder / "correctness_tests/cloning/__init__.py").touch()
     return folder
+
+
+TUTORIAL = ROOT / "docs" / "tutorials" / "workload.md"
+
+
+def test_the_benchmark_of_the_tutorial_is_timed(tmp_path):
+    ((code, name),) = re.findall(r"```python\n(# (\S+)\n(?:.*\n)*?)```", TUTORIAL.read_text())
+    copy_with(tmp_path, {name: code})
+    timed = "-m", "pytest", "-p", "no:cacheprovider", name, "--benchmark-only", "--benchmark-max-time", "0.01"
+    done = python(*timed, cwd=tmp_path, PYTHONPATH=str(tmp_path), RLGAUGE_LIMITS=json.dumps(LIMITS))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "dot.dot size 256 (products/s)" in done.stdout
+    assert "2 passed" in done.stdout
 
 
 def run(folder, *arguments):

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
+from rlgauge.command import ended
+
 ROOT = Path(__file__).parents[1]
 COMMANDS = {
     "pirl": ["pirl"],
@@ -68,8 +70,8 @@ def pairs(command: Sequence[str], count: int, seconds: float) -> list[tuple[floa
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure the selected commands, and print a row for each."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line and measure; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m perf_tests.beside_load", description=(__doc__ or "").split("\n")[0]
     )
@@ -79,13 +81,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--only", nargs="+", choices=COMMANDS, default=list(COMMANDS), help="measure only these commands (default: all)"
     )
     options = parser.parse_args(arguments)
+    return ended(lambda: run(options), subprocess.CalledProcessError)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure the selected commands, and print a row for each; return 0."""
     print(f"{'training command':26s} {'alone, steps/s':>14s} {'kept beside a busy loop':>23s} {'lowest':>7s}  n")
     for name in options.only:
         rates = pairs(COMMANDS[name], options.pairs, options.seconds)
         kept = [beside / alone for alone, beside in rates]
         alone = median(rate for rate, _ in rates)
         print(f"{name:26s} {alone:14,.1f} {median(kept):23.0%} {min(kept):7.0%}  {len(kept)}", flush=True)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

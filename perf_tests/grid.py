@@ -50,6 +50,7 @@ def grid(
 
     def decorated(test: Callable[..., None]) -> Callable[..., None]:
         marked: Callable[..., None] = pytest.mark.parametrize(",".join(axes), params)(test)
+        marked.has_grid = True  # type: ignore[attr-defined]
         return marked
 
     return decorated

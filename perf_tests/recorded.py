@@ -60,14 +60,17 @@ class Recorder:
 
 
 def benchmarks(workloads: tuple[str, ...] = ()) -> Iterator[Benchmark]:
-    """Yield the benchmarks of the given workloads (default: all), file by file, in the order of the tests."""
+    """Yield the benchmarks of the given workloads (default: all), file by file, in the order of the tests.
+
+    Tests without :func:`.grid.grid` are left out: they need not build an op of a workload.
+    """
     for path in sorted(Path(__file__).parent.glob("test_*.py")):
         workload = path.stem.removeprefix("test_")
         if workloads and workload not in workloads:
             continue
         module = importlib.import_module(f".{path.stem}", __package__)
         for name, test in vars(module).items():
-            if name.startswith("test_"):
+            if name.startswith("test_") and hasattr(test, "has_grid"):
                 (grid,) = [mark for mark in test.pytestmark if mark.name == "parametrize"]
                 for param in grid.args[1]:
                     params = dict(zip(grid.args[0].split(","), param.values, strict=True))

@@ -186,9 +186,10 @@ def power(options: argparse.Namespace) -> int:
     """Measure the gate's error rates on this repository's benchmarks, continuing the file, and print them."""
     source, pairs = benchmarks_here(), options.canaries
     file = options.file or source.artifact.with_name("power.jsonl" if pairs is None else "canaries.jsonl")
+    given = [f"--{name}" for name in ("slowdowns", "fault") if getattr(options, name) is not None]
+    given += options.arguments
     if pairs is not None:
-        given = [f"--{name}" for name in ("minutes", "slowdowns", "fault") if getattr(options, name) is not None]
-        given += options.arguments
+        given = ["--minutes"] * (options.minutes is not None) + given
         if given:
             raise GateError(f"--canaries: leave out {' '.join(given)}; canaries are measured alone")
         if pairs < 1:
@@ -199,6 +200,8 @@ def power(options: argparse.Namespace) -> int:
             raise GateError(f"--minutes: {options.minutes:g} is out of range; choose 0 or more")
         slowdowns = SLOWDOWNS if options.slowdowns is None else parse_slowdowns(options.slowdowns)
     rule, faults = source.config.rules(options.rule), parse_faults(options.fault or [])
+    if pairs is None and not options.minutes and given:
+        raise GateError(f"rlgauge power: {' '.join(given)} has no effect without --minutes; add --minutes 60")
     measurement = Measurement(source, file, rule, options.limit, slowdowns, faults)
     with interruptible(f"repeat the command to continue; finished pairs are in {file}"):
         if pairs is not None:

@@ -125,8 +125,13 @@ def search(
         log: prints a line of progress.
 
     Raises:
-        GateError: the case is not slower or fails at either end, or the commit cannot be determined with certainty.
+        GateError: the rule has too few pairs, the case is not slower or fails at either end, or the commit cannot be
+            determined with certainty.
     """
+    if 2.0**-rule.confirm > rule.level:  # the smallest possible p; the gate may have further looks
+        raise GateError(
+            f"rule: bisect cannot reach the level {rule.level} with confirm {rule.confirm}; raise one of them"
+        )
     total = compare(commits[0], commits[-1], rule.confirm)
     if total.p > rule.level:
         raise GateError(f"{name} is not slower: {total}, p = {total.p:.2g}; give revisions before and after a slowdown")

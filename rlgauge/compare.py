@@ -297,9 +297,14 @@ def resolve_id(text: str, names: Collection[str], argument: str, broken: Mapping
         raise GateError(
             f"{argument}: {text!r} matches {len(found)} benchmarks: {', '.join(found[:3])}{more}; name one of them"
         )
+    raise no_match(text, names, argument, broken or {})
+
+
+def no_match(text: str, names: Collection[str], argument: str, broken: Mapping[str, str]) -> GateError:
+    """Return the error for a pattern that matches no benchmark, see :func:`resolve_id`."""
     hint = suggestion(text, names) or f" of {len(names)}; pytest --collect-only lists them"
-    lacking = "".join(f"; {file} cannot be collected: {reason}" for file, reason in [*(broken or {}).items()][:3])
-    raise GateError(f"{argument}: {text!r} matches no benchmark{hint}{lacking}")
+    lacking = "".join(f"; {file} cannot be collected: {reason}" for file, reason in [*broken.items()][:3])
+    return GateError(f"{argument}: {text!r} matches no benchmark{hint}{lacking}")
 
 
 def all_cases(source: Benchmarks) -> dict[str, Case]:
@@ -380,19 +385,23 @@ class Comparisons:
             except ComparisonError as error:
                 self.failed |= {name: error for name in names if error.name in (name, self.sampled[name])}
             else:
-                log(names)
+                if measured := [name for name in names if name not in self.failed]:
+                    log(measured)
 
     def measure_all(self, log: Callable[[], None]) -> None:
         """Add pairs of all comparisons together until all intervals are narrow enough, or the time is up."""
         end = time.monotonic() + 60 * self.plan.minutes
         while self.unfinished(end):
             self.measure_pair(list(self.tests))
+            for error in self.failed.values():
+                raise error
             log()
 
     def measure_pair(self, names: Sequence[str]) -> None:
         """Measure one pair and add it to the results of the named comparisons.
 
-        Raises ComparisonError if one of them cannot be measured, and GateError if a process fails for another reason.
+        A comparison whose own measure is missing or unusable goes into `failed`. Raises ComparisonError if a test
+        cannot be measured, and GateError if a process fails for another reason.
         """
         if self.plan.measure == "peak_rss" and not self.pairs.info:
             self.measure_blocks(names)  # not counted: it compiles and writes outputs, which takes memory
@@ -400,7 +409,7 @@ class Comparisons:
             try:
                 self.add(name, blocks)
             except GateError as error:
-                raise ComparisonError(name, str(error)) from error
+                self.failed[name] = ComparisonError(name, str(error))  # others with the same samples are not affected
 
     def measure_blocks(self, names: Sequence[str]) -> dict[str, list[Block]]:
         """Return the blocks of one pair of the named comparisons."""
@@ -409,13 +418,19 @@ class Comparisons:
         try:
             pair = self.pairs.measure_pair(records, sampled, self.place, thorough=self.plan.minutes > 0)
         except CaseError as error:
-            raise ComparisonError(error.name, str(error)) from error
+            raise ComparisonError(error.name, self.naming_test(error.name, str(error))) from error
         except PairError as error:
             raise GateError(str(error)) from error
         for name in sampled:
             if name not in pair:
-                raise ComparisonError(name, records[name].words)
+                raise ComparisonError(name, self.naming_test(name, records[name].words))
         return {name: pair[self.sampled[name]] for name in names}
+
+    def naming_test(self, name: str, message: str) -> str:
+        """Return a message that names a side with its test in place of the side."""
+        side, _, rest = message.partition(": ")
+        tests = dict(zip(("base", "head"), self.pairs.identities(name), strict=True))
+        return f"{tests[side]}: {rest}" if side in tests else message
 
     def add(self, name: str, blocks: Sequence[Block]) -> None:
         """Add one pair's blocks to the result of a comparison."""
@@ -520,13 +535,15 @@ class Ranking:
 def rank(source: Benchmarks, patterns: Sequence[str], plan: Plan, log: Callable[[str], None]) -> Ranking:
     """Rank by time the benchmarks that match any of the patterns.
 
-    Raises GateError if fewer than two match, one fails, or outputs differ.
+    Raises GateError if a pattern matches none, fewer than two match, one fails, or outputs differ.
     """
     cases = all_cases(source)
+    for pattern in patterns:
+        if not any(matches(name, pattern) for name in cases):
+            raise no_match(pattern, cases, "rlgauge rank", source.broken)
     chosen = [case for name, case in cases.items() if any(matches(name, pattern) for pattern in patterns)]
     if len(chosen) < 2:
-        found = f"only {chosen[0].id}" if chosen else f"no benchmark{suggestion(patterns[0], cases)}"
-        raise GateError(f"{' '.join(patterns)}: {found}; give patterns that match two or more benchmarks")
+        raise GateError(f"{' '.join(patterns)}: only {chosen[0].id}; give patterns that match two or more benchmarks")
     baseline, *others = chosen
     with laid_out(source, source.root) as layout:
         tests = {case.id: (baseline, case) for case in others}

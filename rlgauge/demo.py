@@ -13,6 +13,7 @@ from .artifact import read
 from .report import WORDS as WORDS_OF_CODE
 from .report import change, duration
 from .rule import Finding, GateError, is_canary
+from .statistics import FEWEST
 
 WORDS = '''"""Functions on words."""
 
@@ -101,13 +102,24 @@ def scratch(folder: Path | None) -> Iterator[Path]:
         yield folder
 
 
+def run_gate(repository: Path) -> int:
+    """Run the gate in a repository; return its exit code."""
+    with subprocess.Popen([sys.executable, "-m", *GATE, "--quiet"], cwd=repository) as gate:
+        try:
+            return gate.wait()
+        except BaseException:
+            gate.terminate()  # SIGTERM lets the gate end its workers and remove its files
+            raise
+
+
 def meaning(finding: Finding) -> str:
     """Explain a verdict and its numbers, one line each."""
     lines = [MEANINGS.get(finding.verdict, "")]
     if finding.ratio is not None:
         base, head = duration(finding.base_seconds), duration(finding.head_seconds)
         lines += [f"{base} is the time of a call at base, {head} in the working tree."]
-        lines += [f"{change(finding)} is the change with its 95% interval, over {finding.pairs} pairs of processes."]
+        spread = "95% interval" if finding.pairs >= FEWEST else "smallest and largest value"
+        lines += [f"{change(finding)} is the change with its {spread}, over {finding.pairs} pairs of processes."]
     if finding.p is not None:
         lines += [f"p = {finding.p:.2g} is the probability of that if head were at most 1% slower."]
     return "".join(f"\n    {line}" for line in lines)
@@ -126,7 +138,7 @@ def demo(folder: Path | None) -> int:
         print(f"A repository with three benchmarks is in {repository}. This change is not committed:\n")
         print(f"    words.py\n    -    return {FAST}\n    +    return {SLOW}\n")
         print(f"Is it slower than the last commit? This takes about a minute:\n\n    {' '.join(GATE)}\n", flush=True)
-        code = subprocess.run([sys.executable, "-m", *GATE, "--quiet"], cwd=repository, check=False).returncode
+        code = run_gate(repository)
         artifact = repository / ".rlgauge" / "gate.json"
         if not artifact.exists():
             return code

@@ -92,15 +92,23 @@ class Measurement:
             for fault, patterns in self.faults.items():
                 if not any(matches(name, pattern) for name in self.source.names for pattern in patterns):
                     raise GateError(f"--fault {fault}: no benchmark matches {', '.join(patterns)}")
+            self.check_file(self.source.names)
             self.measure(by_cores(self.source.cases()), minutes=minutes)
         return table(read(self.file), self.rule)
 
     def canary_rates(self, pairs: int) -> str:
         """Measure the canaries until the file holds `pairs` pairs; return their rates as a Markdown table."""
         if count(self.file) < pairs:
+            self.check_file([name for canaries in EXPECTED.values() for name in canaries])
             self.source.select()
             self.measure({all_cores: list(canaries) for all_cores, canaries in EXPECTED.items()}, most=pairs)
         return canary_table(read(self.file), self.rule)
+
+    def check_file(self, names: Iterable[str]) -> None:
+        """Raise GateError if no pair with these cases can be added, since the table has the cases of all pairs."""
+        pairs = [line for line in read(self.file) if line["what"] == "pair"] if self.file.exists() else []
+        if not any(all(name in pair["log_ratios"] for pair in pairs) for name in names):
+            raise GateError(f"power: {self.file} has pairs of other benchmarks; give another --file")
 
     def measure(self, passes: Mapping[bool, Sequence[str]], minutes: float = math.inf, most: float = math.inf) -> None:
         """Append pairs to the file until the time is up or it holds `most` pairs; each pair is written in full.

@@ -24,7 +24,7 @@ from perf_tests.report.html.page import embedded, page
 from perf_tests.report.html.runs import BadInput, read
 from rlgauge.history_table import drawn
 
-from .made_up import KNOWN, artifact, claims, context, foreign, foreign_result, ours, result, write
+from .made_up import KNOWN, OTHER, artifact, claims, context, foreign, foreign_result, ours, result, write
 
 
 @pytest.fixture
@@ -147,10 +147,16 @@ def test_claims_are_shown_as_promised_and_as_measured():
 def test_the_gates_verdicts_are_shown_worst_first():
     chapter = gated.chapter(artifact())
     figure = only(chapter)
-    assert [cells[:2] for cells in figure.rows] == [[KNOWN, "slower"], ["pirl.act[full-numpy]", "ok"]]
+    assert [cells[:2] for cells in figure.rows] == [[KNOWN, "slower"], [OTHER, "ok"]]
     assert re.fullmatch(r"\+6\.8% \[\+6\.\d, \+7\.\d\]", figure.rows[0][2])
     assert figure.rows[0][3] == "16"
     assert "failed" in chapter.html
+
+
+def test_the_gates_verdicts_are_shown_with_their_workload():
+    chapter = gated.chapter(artifact())
+    assert only(chapter).workload == "pirl"
+    assert re.findall('data-workload="([^"]+)"', chapter.html) == ["pirl"]
 
 
 def test_a_history_shows_each_commit_and_marks_its_steps():

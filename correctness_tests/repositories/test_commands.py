@@ -105,6 +105,10 @@ def test_a_wrong_command_line_is_code_2_and_says_why(capsys, arguments, words):
         (["power", "--canaries=1", "-k", "slow"], "--canaries: leave out -k slow; canaries are measured alone"),
         (["power", "--slowdowns=5%"], "--slowdowns: invalid value '5%'; give fractions above 0, for example 0.02,0.05"),
         (["power", "--fault=f"], "--fault: invalid value 'f'; write MODULE:FUNCTION or MODULE:FUNCTION=PATTERN"),
+        (
+            ["power", "--slowdowns=0.05", "--minuts=60"],
+            "rlgauge power: --slowdowns --minuts=60 has no effect without --minutes; add --minutes 60",
+        ),
         (["power", "--file={folder}/none"], "nothing is measured yet; run: rlgauge power --minutes 60"),
     ],
 )

@@ -42,6 +42,11 @@ def test_broken(benchmark):
     benchmark(sorting.missing)
 
 
+def test_checked(benchmark):
+    benchmark(np.sort, NUMBERS)
+    raise AssertionError("unsorted")
+
+
 @pytest.mark.parametrize("most", [1000, 10_000])
 def test_scattered(benchmark, most):
     rng = np.random.default_rng()
@@ -108,6 +113,7 @@ VALUES = {  # low, high
     "close": (0.97, 1.03),
     "spread": (2, 100),
     "allocated": (40, 200),
+    "waits": (3, 3),
 }
 MEASURED = [
     comparison("half", "*twice]", "*slow]"),
@@ -120,13 +126,16 @@ MEASURED = [
     comparison("allocated", "*held[4000000]", "*held[1000]", measure="allocated", outputs="ignore"),
     comparison("differ", "*slow]", "test_other"),
     comparison("broken", "test_broken", "*slow]"),
-    comparison("no figure", "*waiting[6.0]", "*waiting[2.0]", measure="wait"),
+    comparison("checked", "*slow]", "test_checked"),
+    comparison("waits", "*waiting[6.0]", "*waiting[2.0]", measure="waits"),
+    comparison("no figure", "*waiting[6.0]", "*waiting[2.0]", measure="wait"),  # measured first, with the same samples
     comparison("absent", "*slow]", "test_absent"),
 ]
 FAILED = {
     "not the same": f"{FILE}::test_close[exact] and {FILE}::test_close[rounded]: the outputs differ; if they should, ",
     "differ": f"{FILE}::test_pace[slow] and {FILE}::test_other: the outputs differ; if they should, add ",
     "broken": f"{FILE}::test_broken: its test failed: AttributeError: ",
+    "checked": f"{FILE}::test_checked: its test failed: AssertionError: unsorted",
     "no figure": f"--measure: {FILE}::test_waiting[6.0] has no figure 'wait' (choose from ",
 }
 
@@ -267,6 +276,12 @@ def test_rank_needs_two_tests(repository):
     code, text = repository.run("rlgauge", "rank", "*slow]")
     assert code == 2, text
     assert text.startswith("*slow]: only ")
+
+
+def test_rank_refuses_a_pattern_that_matches_nothing(repository):
+    code, text = repository.run("rlgauge", "rank", "*slow]", "*twice]", "*qick]", "--minutes=0")
+    assert code == 2, text
+    assert text.startswith("rlgauge rank: '*qick]' matches no benchmark; did you mean ")
 
 
 @pytest.mark.parametrize(

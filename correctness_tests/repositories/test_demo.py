@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from correctness_tests.waiting import started
+from rlgauge.demo import meaning
+from rlgauge.rule import Finding
+
+from .made import eventually
+
+COMMAND = [sys.executable, "-m", "rlgauge", "demo"]
+
 
 def demo(*arguments, cwd):
-    command = [sys.executable, "-m", "rlgauge", "demo", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+    return subprocess.run([*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.alone
@@ -29,3 +37,24 @@ def test_the_demo_leaves_an_existing_folder_alone(tmp_path):
     assert done.returncode == 2
     assert done.stderr == "rlgauge demo: . exists; name a folder that does not exist yet\n"
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("pairs", "words"),
+    [
+        (3, "+1.0% (extremes -1.0, +2.0) is the change with its smallest and largest value, over 3 pairs"),
+        (8, "+1.0% [-1.0, +2.0] is the change with its 95% interval, over 8 pairs"),
+    ],
+)
+def test_the_demo_explains_extremes_of_few_pairs(pairs, words):
+    assert words in meaning(Finding("ok", ratio=1.01, low=0.99, high=1.02, pairs=pairs))
+
+
+def test_an_interrupted_demo_lets_the_gate_tidy_up(tmp_path):
+    with started([*COMMAND, "kept"], cwd=tmp_path, stderr=subprocess.STDOUT) as process:
+        assert eventually(lambda: list(tmp_path.glob("kept/.git/rlgauge/run-*/head.output")))
+        process.send_signal(signal.SIGTERM)
+        text, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, text
+    assert "Traceback" not in text
+    assert list(tmp_path.glob("kept/.git/rlgauge/run-*")) == []

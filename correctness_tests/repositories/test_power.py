@@ -120,6 +120,16 @@ def test_canaries_are_measured_until_the_file_holds_as_many_pairs(toy, tmp_path)
     assert [line["what"] for line in power.read(file)] == ["machine", "pair", "machine", "pair"]
 
 
+@pytest.mark.parametrize("options", [BRIEF, ("--canaries=2", RULE_OF_TWO)], ids=["benchmarks", "canaries"])
+def test_a_file_of_other_benchmarks_is_refused_before_measuring(toy, tmp_path, options):
+    file = tmp_path / "power.jsonl"
+    measurements.append(file, [{"what": "machine"}, line(another=0.0)])
+    before = file.read_text()
+    code, text = toy.run("rlgauge", "power", *options, "--file", file)
+    assert (code, text) == (2, f"power: {file} has pairs of other benchmarks; give another --file\n")
+    assert file.read_text() == before
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from perf_tests.report.order import Row, Span
@@ -86,6 +87,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     return value
+
+
+def workload_of(test: str) -> str:
+    """Return the workload of a test, given its pytest id."""
+    return Path(test.partition("::")[0]).stem.removeprefix("test_")
 
 
 def label(row: Row) -> str:

@@ -10,7 +10,7 @@ from rlgauge.artifact import Artifact, Outcome
 from rlgauge.report import ORDER, WORDS, canaries, cases, change, counted, significance
 from rlgauge.rule import Finding, GateError
 
-from .figures import Chapter, Figure, Series
+from .figures import Chapter, Figure, Series, workload_of
 from .markup import table
 from .runs import BadInput
 
@@ -34,7 +34,7 @@ def cells(name: str, finding: Finding, reason: str) -> list[str]:
 
 def figure(workload: str, outcome: Outcome) -> Figure:
     """Return the dot plot of a workload's benchmarks."""
-    found = {name: one for name, one in cases(outcome.findings).items() if name.partition(".")[0] == workload}
+    found = {name: one for name, one in cases(outcome.findings).items() if workload_of(name) == workload}
     timed = {name: one for name, one in found.items() if one.ratio is not None}
     series = [
         Series(
@@ -73,8 +73,8 @@ def chapter(artifact: Artifact | None) -> Chapter:
     for name, one in found.items():
         if name in outcome.failed:
             row = cells(name, one, outcome.excused.get(name, ""))
-            failed.setdefault(name.partition(".")[0], []).append(row)
+            failed.setdefault(workload_of(name), []).append(row)
     said += [f'<div data-workload="{escape(name)}">{table(COLUMNS, rows)}</div>' for name, rows in failed.items()]
     said += [f"<p>{escape(canaries(outcome.findings))}</p>"] if canaries(outcome.findings) else []
-    workloads = dict.fromkeys(name.partition(".")[0] for name in found)
+    workloads = dict.fromkeys(map(workload_of, found))
     return Chapter("gate", "The gate", LEAD, [figure(name, outcome) for name in workloads], html="".join(said))

@@ -11,7 +11,7 @@ from rlgauge.history import read as read_entries
 from rlgauge.history_table import SHORT, drawn, percent
 from rlgauge.rule import GateError
 
-from .figures import Chapter, Figure, Series
+from .figures import Chapter, Figure, Series, workload_of
 from .runs import BadInput
 
 ROOT = Path(__file__).parents[3]
@@ -64,8 +64,7 @@ def figure(case: Case) -> Figure:
     series = [Series("commits", "", "", points, part="ok"), Series("steps", "", "", marks, part=case["verdict"])]
     labels = {"commits": [one["commit"][:7] for one in commits], "y": f"time relative to {case['root'][:SHORT]}"}
     words = [f"By the end: {case['verdict']}, {percent(case['end'])}."]
-    workload = Path(case["case"].partition("::")[0]).stem.removeprefix("test_")
-    return Figure(workload, case["case"], "history", series, COLUMNS, rows, labels, words)
+    return Figure(workload_of(case["case"]), case["case"], "history", series, COLUMNS, rows, labels, words)
 
 
 def chapter(cases: Sequence[Case] | None) -> Chapter:
