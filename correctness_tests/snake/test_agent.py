@@ -1,4 +1,4 @@
-"""The DQN as a whole: it draws, learns, evaluates, saves and loads."""
+"""The DQN agent end to end: random draws, training, evaluation, and checkpoints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rl_impls.snake.env import DRAWS
 limited = limit("training or playing")
 
 SMALL = {"hidden": 16, "batch_size": 32, "warm_up": 64, "capacity": 500, "target_frequency": 256}
-TIMES = 300  # chunks that are drawn where shares are counted
+TIMES = 300  # number of chunks sampled to estimate frequencies
 
 
 def make(backend="torch", form="full", **config):
@@ -148,7 +148,7 @@ def test_learn_counts_what_was_played():
 
 
 def drawn(step, **config):
-    """Return everything that is drawn for the chunk at this step, drawn again and again, each [TIMES, ...]."""
+    """Return TIMES samples of each random draw for the chunk at this step, [TIMES, ...]."""
     config, rng = Config(**SMALL | config), np.random.default_rng(3)
     return [np.array(column) for column in zip(*(draw_chunk(config, rng, step) for _ in range(TIMES)))]
 
@@ -189,7 +189,7 @@ def test_actions_and_draws_are_drawn_anew_for_each_game_step_and_chunk():
 
 
 def straight_up(sizes=(100, 16, 16, 4)):
-    """Return weights of a net that always values the move up highest."""
+    """Return the weights of a net that always values the move up highest."""
     net = {}
     for k, shape in enumerate(itertools.pairwise(sizes)):
         net |= {f"w{k}": np.zeros(shape, np.float32), f"b{k}": np.zeros(shape[1], np.float32)}

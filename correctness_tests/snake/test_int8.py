@@ -1,4 +1,4 @@
-"""The net in 8 bits: quantised, and close to the net in float32."""
+"""The net quantised to 8 bits, which is close to the net in float32."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOARDS = 512
 
 @pytest.fixture(scope="module")
 def quantised(tmp_path_factory):
-    """Yield the configuration, boards and the net in 8 bits; no temporary file may be left behind."""
+    """Yield a configuration, boards and the 8-bit net; fail if a temporary file is left behind."""
     rng = np.random.default_rng(0)
     config, obs, folder = snake.config(rng), snake.boards(rng, BOARDS), tmp_path_factory.mktemp("int8")
     with pytest.MonkeyPatch.context() as patch:

@@ -65,7 +65,7 @@ def test_games_are_reset_before_their_first_step():
 
 @pytest.fixture
 def sync():
-    """Yield Gymnasium's own vector environment over plain games, which reset in the same step."""
+    """Yield Gymnasium's own vector environment over plain games, with autoreset in the same step."""
     env = gymnasium.vector.SyncVectorEnv([lambda: make(BOARDS[1])] * N, autoreset_mode="SameStep")
     yield env
     env.close()
@@ -77,7 +77,7 @@ def prescribe(sync, draws):
 
 
 def assert_equivalent(got, expected):
-    """Compare arrays, dtypes and infos; rewards alone are float32 here and float64 there."""
+    """Assert equal arrays, dtypes and infos, except that our rewards are float32 and Gymnasium's are float64."""
     if len(got) == 5:
         got = got[0], got[1].astype(np.float64), *got[2:]
     assert data_equivalence(got, expected)
