@@ -69,7 +69,7 @@ def test_beta_grows_by_its_increment_with_each_update(checkpoint):
     assert arrays["beta"] == pytest.approx(0.4 + 20 * 0.01)  # ten epochs of two updates
 
 
-def test_it_goes_on_with_batch_norm_and_priorities(trained, checkpoint, loaded):
+def test_a_loaded_agent_resumes_with_batch_norm_and_priorities(trained, checkpoint, loaded):
     first, second = loaded, MarioAgent.load(checkpoint)
     assert first.config.sampling == "prioritised"
     printed = re.findall(r"return (-?\d+\.\d\d), distance (\d\.\d\d), ", trained[1])[-1]

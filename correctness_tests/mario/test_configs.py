@@ -45,6 +45,6 @@ def test_defaults_are_the_configuration_with_rings():
         ({"game": "mario", "start_level": 3}, "^start_level=3 should be 0, as it is not used by the game mario$"),
     ],
 )
-def test_values_that_do_not_go_together_are_refused(changes, message):
+def test_incompatible_values_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         Config(**changes)

@@ -64,7 +64,7 @@ def test_an_action_is_repeated_for_four_frames_or_until_the_episode_ends():
     plain.close()
 
 
-def test_each_step_is_handed_over_with_its_frame_action_reward_end_and_time():
+def test_each_step_is_sent_with_its_frame_action_reward_end_and_time():
     (player, senders), (other, _) = collector(), collector()
     version, episodes = player.play(0, 400, 1.0)
     assert version == 0

@@ -358,7 +358,7 @@ def test_beta_grows_with_each_draw_up_to_one():
 
 
 @pytest.mark.parametrize("pushes", [[], [(0, ["on", "lost", "lost"])]])
-def test_an_error_says_that_no_row_is_valid(pushes):
+def test_sampling_without_a_valid_row_is_an_error(pushes):
     for kind, drawn in ((FrameReplay, (np.random.default_rng(0), 4)), (PrioritisedReplay, (np.zeros(4),))):
         with pytest.raises(ValueError, match=r"^the replay buffer has no valid row to sample$"):
             made(kind, pushes=pushes)[1].draw(*drawn)
@@ -384,6 +384,6 @@ def test_invalid_rows_are_not_gathered(name):
 
 
 @pytest.mark.parametrize("sizes", [(10, 3), (8, 2)])
-def test_lanes_that_do_not_share_the_capacity_or_are_too_short_are_refused(sizes):
+def test_lanes_that_do_not_divide_the_capacity_or_are_too_short_are_refused(sizes):
     with pytest.raises(ValueError, match=rf"^capacity={sizes[0]} should be a multiple of {sizes[1]}, and at least "):
         FrameReplay(*sizes, SIDE)

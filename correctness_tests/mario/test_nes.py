@@ -149,7 +149,7 @@ def test_an_action_is_repeated_for_four_frames_or_until_the_episode_ends(make):
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("form", ["full", "naive"])
-def test_the_pipeline_plays_it(installed, form):
+def test_the_pipeline_plays_super_mario_bros(installed, form):
     epochs = 6
     with at_most(170, "a pipeline on the NES"):
         loop = make_pipeline(form, game=NES, capacity=400, reuse=0.25, explore=60)

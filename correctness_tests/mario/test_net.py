@@ -85,7 +85,7 @@ def test_the_reference_is_the_net_of_torchs_own_layers(norm, learning, seed):
 
 @pytest.mark.parametrize("options", TORCH, ids=" ".join)
 @pytest.mark.parametrize(("norm", "learning"), [("none", False), ("batch", False), ("batch", True)])
-def test_torch_computes_the_reference(norm, learning, options):
+def test_the_torch_net_matches_the_reference(norm, learning, options):
     params, obs = inputs(norm)
     got, _ = torch_values(in_float64(params), obs, learning, **options)
     assert got.dtype == np.float64
@@ -93,7 +93,7 @@ def test_torch_computes_the_reference(norm, learning, options):
 
 
 @pytest.mark.parametrize("options", TORCH, ids=" ".join)
-def test_running_statistics_move_as_those_of_torchs_own_batch_norm(options):
+def test_running_statistics_match_torchs_batch_norm(options):
     params, obs = inputs("batch")
     wanted, norms = modules_of_torch(params, learning=True)
     made = torch_net(in_float64(params), **options)
@@ -149,7 +149,7 @@ def test_the_shapes_are_those_of_the_paper():
 
 
 @pytest.mark.parametrize(("init", "scale"), [("he", 2), ("uniform", 1 / 3)])
-def test_weights_at_the_start_have_the_variance_of_their_scheme(init, scale):
+def test_initial_weights_have_the_variance_of_their_scheme(init, scale):
     params = init_net(np.random.default_rng(0), 84, norm=True, init=init)
     assert {name: value.shape for name, value in params.items()} == shapes(84, norm=True)
     for name, value in params.items():

@@ -16,7 +16,7 @@ ALONE = [{name: getattr(FULL, name)} for name in TORCH_OPTIONS]
 
 
 @pytest.mark.parametrize("options", [*ALONE, {"threads": "one"}, {"accumulate": 4}], ids=str)
-def test_an_option_alone_leaves_the_update_as_it_is(options):
+def test_a_single_option_does_not_change_the_update(options):
     _, batches = problem()
     (plain, update), (changed, update_changed) = learner("torch", "naive"), learner("torch", "naive", options=options)
     for batch in batches[:2]:

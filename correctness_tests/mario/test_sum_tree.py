@@ -70,7 +70,7 @@ def test_exact_sums_are_found_as_by_a_loop(given_calls, shares):
 
 @settings(max_examples=70)
 @given(capacities_and_calls(ANY), st.lists(st.floats(0, 1), max_size=20))
-def test_no_leaf_without_priority_is_found_and_none_far_from_its_mass(given_calls, shares):
+def test_leaves_found_have_a_priority_and_contain_the_mass_within_rounding(given_calls, shares):
     capacity, calls = given_calls
     values = np.array(literal(capacity, calls))
     for tree in trees(capacity, calls):
@@ -87,7 +87,7 @@ def test_no_leaf_without_priority_is_found_and_none_far_from_its_mass(given_call
 
 
 @pytest.mark.parametrize("tree", TREES)
-def test_the_whole_sum_is_the_last_leaf_however_it_is_rounded(tree):
+def test_the_whole_sum_finds_the_last_leaf_despite_rounding(tree):
     rng, built = np.random.default_rng(0), tree(BLOCK)
     for _ in range(50):
         values = rng.random(BLOCK)

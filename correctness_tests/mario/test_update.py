@@ -131,7 +131,7 @@ def test_torch_and_jax_learn_alike_over_several_updates(backend, form, norm):
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
-def test_in_bfloat16_the_loss_stays_near(backend):
+def test_bfloat16_loss_is_close_to_float32(backend):
     _, [batch, *_] = problem()
     (rounded, errors), (exact, wanted) = (learner(backend, form)[1](batch) for form in ("bfloat16", "full"))
     assert rounded == pytest.approx(exact, rel=0.05)
@@ -140,7 +140,7 @@ def test_in_bfloat16_the_loss_stays_near(backend):
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
-def test_a_batch_in_parts_is_learned_from_as_the_whole(backend):
+def test_accumulated_gradients_equal_those_of_the_whole_batch(backend):
     config, batches = problem()
     (whole, once), (parts, four) = learner(backend), learner(backend, options={"accumulate": 4})
     for batch in batches[:2]:

@@ -75,7 +75,7 @@ def test_loop_in_two_processes_equals_that_in_one(algorithm, tolerance, pair, on
 
 
 @pytest.mark.slow
-def test_one_process_that_stops_stops_all(pair):
+def test_a_stop_of_one_process_stops_all(pair):
     assert pair["agreed"].tolist() == [True, False]
     assert pair["count"] == 1
 

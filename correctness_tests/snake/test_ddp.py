@@ -120,7 +120,7 @@ def test_batches_of_odd_or_other_size_are_refused(given, two):
     assert len(children()) == 1
 
 
-def test_a_second_one_at_the_same_time_is_refused(given, two):
+def test_a_second_ddp_learner_in_one_process_is_refused(given, two):
     with pytest.raises(RuntimeError, match="in a process group: close"):
         trainer("torch", given[0], given[1][0], "ddp")
     two[1](given[1][0])
@@ -132,11 +132,11 @@ def test_other_backends_refuse(backend, given):
         trainer(backend, given[0], given[1][0], "ddp")
 
 
-def test_nothing_is_left_in_the_temporary_directory_even_while_it_runs(two, temporary):
+def test_running_processes_keep_no_temporary_files(two, temporary):
     assert leftover_files(temporary) == []
 
 
-def test_close_ends_the_second_process_and_may_come_twice(given, made, temporary):
+def test_close_ends_the_second_process_and_can_be_called_twice(given, made, temporary):
     step, update = made
     pids = children()
     step.close()

@@ -32,7 +32,7 @@ def assert_close_to_float32(net, params, obs):
     assert (got.argmax(axis=1) == wanted.argmax(axis=1)).mean() >= 0.95
 
 
-def test_error_is_that_of_8_bits_and_not_of_another_summation_order(quantised):
+def test_quantisation_error_exceeds_rounding_error(quantised):
     config, obs, net = quantised
     net.load(config["params"])
     wanted = q_values(config["params"], obs)

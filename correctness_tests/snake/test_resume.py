@@ -33,7 +33,7 @@ def restored(state):
         [loop for loop in LOOPS if loop[0] != "threaded"],
     ),
 )
-def test_two_halves_with_a_checkpoint_in_between_are_one_run(form, backend, num_envs):
+def test_two_halves_with_a_checkpoint_in_between_equal_one_run(form, backend, num_envs):
     whole, inputs = fresh(form, backend, num_envs)
     first, second = split(inputs)
     wanted = whole(*inputs.args)

@@ -36,7 +36,7 @@ def test_arrays_of_a_step_are_new():
         np.testing.assert_array_equal(array, copied)
 
 
-def test_no_games_are_refused():
+def test_zero_games_are_refused():
     with pytest.raises(ValueError, match=r"^num_envs=0 should be an integer from 1"):
         make_vector(n=0)
 
@@ -83,7 +83,7 @@ def assert_equivalent(got, expected):
     assert data_equivalence(got, expected)
 
 
-def test_steps_and_resets_are_those_of_a_sync_vector_env(sync):
+def test_steps_and_resets_equal_those_of_a_sync_vector_env(sync):
     env, rng = make_vector(BOARDS[1]), np.random.default_rng(0)
 
     def draws():

@@ -23,7 +23,7 @@ def example_of(op):
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 @pytest.mark.parametrize("op", ["forward", "act", "train_step"])
-def test_nets_one_by_one_hold_an_array_of_each_agent_and_batched_nets_one_of_all(op, backend):
+def test_one_by_one_nets_take_an_array_per_agent_and_batched_nets_one_array(op, backend):
     implementation, (config, example) = backends.get(backend), example_of(op)
     args = tuple(map(implementation.to_device, example))
     one_by_one = build(op, backend, config, example, "one_by_one")
