@@ -1,4 +1,4 @@
-"""Collector processes whose experiences are numbered, and checks of those that were taken."""
+"""Collector processes that send numbered experiences, and checks of the experiences received."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ import numpy as np
 from rl_impls.mario.loop import TRANSPORTS
 from rl_impls.mario.transport import TransportBroken
 
-GONE = 3  # exit code of a collector that found the learner gone
+GONE = 3  # exit code of a collector whose learner has ended
 ENDLESS = 10**9
 CONTEXT = multiprocessing.get_context("spawn")
 
 
 @functools.cache
 def base(size):
-    """Random bytes."""
+    """Return random bytes, the same in every process."""
     return np.random.default_rng(7).integers(256, size=size)
 
 
 def frames_of(shape, index, numbers):
-    """The frames of a collector: the first 8 bytes are the number, and every other byte depends on it."""
+    """Return a collector's frames: the first 8 bytes are the experience's number, on which all other bytes depend."""
     numbers = np.ascontiguousarray(numbers, np.int64)
     column = numbers[:, None]
     flat = (base(math.prod(shape)) + 167 * column + 31 * (column >> 8) + 89 * index).astype(np.uint8)
@@ -38,21 +38,21 @@ def frames_of(shape, index, numbers):
 
 
 def fields_of(index, numbers):
-    """The actions, rewards, ends and times of a collector."""
+    """Return the actions, rewards, terminated flags and times of a collector."""
     numbers = np.asarray(numbers, np.int64)
     actions, times = (7 * numbers - 500 + index).astype(np.int32), (numbers % 5).astype(np.int32)
     return actions, (numbers / 8).astype(np.float32), numbers % 5 == 4, times
 
 
 def put(sender, number, shape):
-    """Put experience ``number``, from a frame that is overwritten at once."""
+    """Send experience `number`, and overwrite its frame at once."""
     frame = frames_of(shape, sender.index, [number])[0]
     sender.put(frame, *(one[0] for one in fields_of(sender.index, [number])))
     frame[:] = 255 - frame
 
 
 class Taken:
-    """Checks what is taken: no experience is torn, and those of a collector come in order, each once."""
+    """Checks the experiences taken: none is torn, and those of each collector arrive in order, each once."""
 
     def __init__(self, collectors, shape):
         self.shape, self.numbers, self.calls = shape, [[] for _ in range(collectors)], []
@@ -71,12 +71,12 @@ class Taken:
         self.calls.append((index, count))
 
     def counts(self):
-        """How many of each collector were taken."""
+        """Return the number of experiences taken from each collector."""
         return [len(numbers) for numbers in self.numbers]
 
 
 def balanced(counters):
-    """Check that every experience is counted; return the counters."""
+    """Assert that the counters add up, and return them."""
     found = sum(counters[name] for name in ("delivered", "lost", "waiting"))
     np.testing.assert_array_equal(counters["produced"], found)
     assert all((counters[name] >= 0).all() for name in ("produced", "delivered", "lost", "waiting"))
@@ -84,14 +84,14 @@ def balanced(counters):
 
 
 def take_all(transport, taken, counts):
-    """Take until that many of each collector have been taken."""
+    """Take experiences until these numbers of them have been taken from the collectors."""
     while taken.counts() != counts:
         assert all(have <= wanted for have, wanted in zip(taken.counts(), counts)), (taken.counts(), counts)
         transport.take(taken, 0.1)
 
 
 def collect(sender, shape, first, count, seed=0, pause=0.0):
-    """Process: put ``count`` experiences from number ``first`` on, pause now and then, and wait to be killed."""
+    """Process that sends `count` experiences from number `first` on, with random pauses, and waits to be killed."""
     rng = np.random.default_rng([seed, sender.index, first])
     try:
         for number in range(first, first + count):
@@ -111,7 +111,7 @@ class Deadly:
 
 
 def die_writing(sender, shape, first):
-    """Process: put two experiences, and die while writing a third."""
+    """Process that sends two experiences, and dies while writing a third."""
     put(sender, first, shape)
     put(sender, first + 1, shape)
     sender.put(np.full(shape, 77, np.uint8), Deadly(), 0.0, False, 0)
@@ -119,7 +119,7 @@ def die_writing(sender, shape, first):
 
 @contextlib.contextmanager
 def names_made():
-    """Yield a list of the files that this process makes in /dev/shm; they must be gone at the end."""
+    """Yield a list of the files that this process creates in /dev/shm; assert that all are gone at the end."""
     made, register = [], resource_tracker.register
 
     def noted(name, kind):
@@ -150,7 +150,7 @@ def kill(process):
 
 
 def own(pipe, kind):
-    """Process: own a transport and a collector that fills it, send the collector's pid, and wait."""
+    """Process that owns a transport and a collector that fills it, sends the collector's pid, and waits."""
     transport = TRANSPORTS[kind](1, (3, 4), capacity=5)
     process = start(collect, transport.sender(0), (3, 4), 0, ENDLESS)
     while not transport.counters()["full"][0]:

@@ -1,4 +1,4 @@
-"""Small pipelines for the tests: two collectors of leaper, frames of 36 pixels."""
+"""Small pipelines for the tests: two collectors that play leaper, with frames of 36 x 36 pixels."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SMALL = {
 
 
 def config_of(**changes):
-    """The configuration of a small pipeline."""
+    """Return the configuration of a small pipeline."""
     weights = [init_net(np.random.default_rng(seed), 36) for seed in (1, 2)]
     return SMALL | {"params": weights[0], "target": weights[1]} | changes
 
 
 def make(form="full", backend="torch", options=None, **changes):
-    """A small pipeline; the caller closes it."""
+    """Return a small pipeline, which the caller closes."""
     return Pipeline(config_of(**changes), options or FORMS[form], backends.get(backend))

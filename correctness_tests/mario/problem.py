@@ -1,4 +1,4 @@
-"""Inputs that tests of the net and of its update share, with the smallest frames: 36 pixels along a side."""
+"""Inputs shared by the tests of the net and of its update, with the smallest frames: 36 x 36 pixels."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ NAMES = ("obs", "actions", "rewards", "next_obs", "terminated", "weights")
 
 
 def build(op, backend, config, example, form="full", **options):
-    """Build one op."""
-    made = backends.get(backend)
-    return made.build("mario", op, config, tuple(map(made.to_device, example)), replace(FORMS[form], **options))
+    implementation, options = backends.get(backend), replace(FORMS[form], **options)
+    return implementation.build("mario", op, config, tuple(map(implementation.to_device, example)), options)
 
 
 @functools.cache
 def problem(seed=0, batch_size=BATCH_SIZE, norm="none", batches=4, side=SIDE):
-    """The configuration of an update, and batches whose TD errors lie on both sides of 1."""
+    """Return the configuration of an update, and batches with TD errors both above and below 1."""
     rng = np.random.default_rng(seed)
     return config(rng, side, norm), [training_batch(rng, batch_size, side) for _ in range(batches)]
 
@@ -33,15 +32,15 @@ def problem(seed=0, batch_size=BATCH_SIZE, norm="none", batches=4, side=SIDE):
 def learner(backend, form="full", exact=False, options=None, given=None, **changed):
     """Return an update, and a function that calls it with NumPy arrays and returns loss and TD errors.
 
-    ``given`` are arguments of :func:`problem`; ``changed`` replaces entries of its configuration.
+    ``given`` holds arguments of :func:`problem`; ``changed`` overrides entries of its configuration.
     """
     config, batches = problem(**(given or {}))
     prepare = in_float64 if exact else lambda tree: tree
-    made = backends.get(backend)
+    implementation = backends.get(backend)
     step = build("train_step", backend, prepare(config | changed), prepare(batches[0]), form, **(options or {}))
-    return step, lambda batch: made.to_host(step(*map(made.to_device, prepare(batch))))
+    return step, lambda batch: implementation.to_host(step(*map(implementation.to_device, prepare(batch))))
 
 
 def exact_learner(options=None, given=None, **changed):
-    """Return the same for naive torch in float64."""
+    """Return a :func:`learner` of the naive form on torch, in float64."""
     return learner("torch", "naive", True, options, given, **changed)

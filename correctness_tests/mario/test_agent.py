@@ -1,4 +1,4 @@
-"""The agent as a user has it: what it prints while it trains, what a checkpoint holds, and which ones are refused."""
+"""The agent as users see it: output of training, checkpoints, and evaluation."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """The folder of a run of a small agent with batch norm and priorities, and what was printed."""
+    """Train a small agent with batch norm and prioritised replay; return the folder of the run, and the output."""
     folder, printed = tmp_path_factory.mktemp("mario") / "run", io.StringIO()
-    words = ["--norm", "batch", "--sampling", "prioritised", "--beta-increment", "0.01", "--steps", "80", "--seed", "3"]
+    args = ["--norm", "batch", "--sampling", "prioritised", "--beta-increment", "0.01", "--steps", "80", "--seed", "3"]
     with contextlib.redirect_stdout(printed):
-        main(["train", "--output-dir", str(folder), *as_options(SMALL), *words])
+        main(["train", "--output-dir", str(folder), *as_options(SMALL), *args])
     return folder, printed.getvalue()
 
 
 @pytest.fixture(scope="module")
 def checkpoint(trained):
-    """The checkpoint of that run."""
+    """Return the checkpoint of the run."""
     return trained[0] / runs.CHECKPOINT
 
 
 @pytest.fixture(scope="module")
 def loaded(checkpoint):
-    """The agent of that checkpoint."""
+    """Yield the agent loaded from the checkpoint."""
     agent = MarioAgent.load(checkpoint)
     yield agent
     agent.close()
@@ -69,11 +69,11 @@ def test_beta_grows_by_its_increment_with_each_update(checkpoint):
     assert arrays["beta"] == pytest.approx(0.4 + 20 * 0.01)  # ten epochs of two updates
 
 
-def test_it_goes_on_with_batch_norm_and_priorities(trained, checkpoint, loaded):
+def test_a_loaded_agent_resumes_with_batch_norm_and_priorities(trained, checkpoint, loaded):
     first, second = loaded, MarioAgent.load(checkpoint)
     assert first.config.sampling == "prioritised"
-    said = re.findall(r"return (-?\d+\.\d\d), distance (\d\.\d\d), ", trained[1])[-1]
-    assert tuple(f"{value:.2f}" for value in second.last) == said, "the last episodes' return, until another one ends"
+    printed = re.findall(r"return (-?\d+\.\d\d), distance (\d\.\d\d), ", trained[1])[-1]
+    assert tuple(f"{value:.2f}" for value in second.last) == printed, "the checkpoint lacks the last episodes' results"
     got = [first.learn() for _ in range(3)]
     wanted = [second.learn() for _ in range(3)]
     np.testing.assert_equal(got, wanted)

@@ -1,4 +1,4 @@
-"""The shipped configuration files, and the checks of a configuration."""
+"""The included configuration files, and the validation of a configuration."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def test_a_shipped_configuration_sets_every_field(path):
     values = from_file(Config, path).values
     assert values.keys() == {*fields_of(Config), "seed"}
     config = Config(**{name: value for name, value in values.items() if name != "seed"})
-    told = ("form", "collectors", "capacity", "batch_size", "accumulate", "updates", "publish_every")
-    assert tuple(getattr(config, name) for name in told) == NAMED[path.stem]
+    names = ("form", "collectors", "capacity", "batch_size", "accumulate", "updates", "publish_every")
+    assert tuple(getattr(config, name) for name in names) == NAMED[path.stem]
     assert (config.beta_increment, config.queue) == (1e-6, 10_000)
     assert config.chunk == (2_000 if path.stem == "two_cores" else 1_000)
 
@@ -37,7 +37,7 @@ def test_defaults_are_the_configuration_with_rings():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"accumulate": 4, "batch_size": 6}, "^accumulate=4 should divide batch_size=6$"),
         ({"capacity": 500}, "^capacity=500 should be at least 640, as an epoch has 32 experiences in each of 16 "),
@@ -45,6 +45,6 @@ def test_defaults_are_the_configuration_with_rings():
         ({"game": "mario", "start_level": 3}, "^start_level=3 should be 0, as it is not used by the game mario$"),
     ],
 )
-def test_values_that_do_not_go_together_are_refused(changes, said):
-    with pytest.raises(ValueError, match=said):
+def test_incompatible_values_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
         Config(**changes)

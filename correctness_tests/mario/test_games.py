@@ -1,4 +1,4 @@
-"""What a collector plays and hands over: frame skip, ends of episodes, stacks, random actions, resumed states."""
+"""Collectors: frame skip, ends of episodes, frame stacks, random actions, and resuming from a state."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rl_impls.mario.transport import LINE
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-class Handed:
-    """A sender that keeps all that is put into it."""
+class RecordingSender:
+    """A sender that records all experiences."""
 
     def __init__(self):
         self.produced, self.items, self.seconds = 0, [], [0.0] * LINE
@@ -31,8 +31,8 @@ class Handed:
 
 
 def collector(index=0):
-    """A collector of two environments, and its senders."""
-    config, senders = config_of(), [Handed(), Handed()]
+    """Return a collector with two environments, and its senders."""
+    config, senders = config_of(), [RecordingSender(), RecordingSender()]
     return Collector(config, index, 0, senders, None, (0, config["params"]), FORMS["full"]), senders
 
 
@@ -64,13 +64,13 @@ def test_an_action_is_repeated_for_four_frames_or_until_the_episode_ends():
     plain.close()
 
 
-def test_each_step_is_handed_over_with_its_frame_action_reward_end_and_time():
+def test_each_step_is_sent_with_its_frame_action_reward_end_and_time():
     (player, senders), (other, _) = collector(), collector()
     version, episodes = player.play(0, 400, 1.0)
     assert version == 0
     assert episodes
     resize = RESIZE["dense"](64, 64, 36)
-    for sender, game in zip(senders, other.games):  # games of the same seeds
+    for sender, game in zip(senders, other.games):  # games with the same seeds
         assert len(sender.items) == 400
         shown, time = game.observe().copy(), 0
         for frame, action, reward, terminated, at in sender.items:

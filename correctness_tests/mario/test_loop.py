@@ -1,4 +1,4 @@
-"""The pipeline learns what one process would learn, however experiences travel, and survives the death of processes."""
+"""The pipeline learns the same as a single process, over any transport, and survives the death of processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EPOCHS, STREAMS = 4, 4
 
 @pytest.fixture
 def running():
-    """Make a pipeline that ends with the test."""
+    """Return a function that makes pipelines, which are closed after the test."""
     made = []
 
     def start(*args, **changes):
@@ -44,15 +44,15 @@ def running():
 
 @pytest.fixture(scope="module")
 def rings():
-    """One pipeline over rings for several tests, and the names of its shared memory."""
+    """Yield a pipeline over rings that tests share, and the files of its shared memory."""
     with names_made() as names:
         loop = make(publish_every=2)
         yield loop, names
         loop.close()
 
 
-class Stored:
-    """A sender that puts into a list."""
+class ListSender:
+    """A sender that appends experiences to a list."""
 
     def __init__(self):
         self.produced, self.items, self.seconds = 0, [], [0.0] * LINE
@@ -66,8 +66,8 @@ class Stored:
 
 
 def in_one_process(config, options, epochs, backend):
-    """Losses and TD errors f[I, U] of the same training in one process."""
-    senders = [Stored() for _ in range(STREAMS)]
+    """Train in a single process; return the losses and mean TD errors f[I, U]."""
+    senders = [ListSender() for _ in range(STREAMS)]
     newest = 0, config["params"]
     players = [
         Collector(config, index, 0, senders[config["num_envs"] * index :][: config["num_envs"]], None, newest, options)
@@ -121,14 +121,14 @@ def in_one_process(config, options, epochs, backend):
 
 
 def learner(config, options, backend):
-    """An update like the pipeline's."""
+    """Return the update that the pipeline makes."""
     obs, column = np.zeros((8, 4, 36, 36), np.uint8), np.zeros(8, np.float32)
     example = tuple(map(backend.to_device, (obs, column.astype("i4"), column, obs, column, column)))
     return backend.build("mario", "train_step", config, example, options)
 
 
 def assert_learns_what_one_process_learns(loop, config, options):
-    """Losses are bit for bit those of one process, from the start and after a reset."""
+    """Assert that losses equal those of one process bit for bit, at first and after a reset."""
     loop.reset()
     got, wanted = loop(np.arange(EPOCHS)), in_one_process(config, options, EPOCHS, loop.backend)
     np.testing.assert_array_equal(got, wanted)
@@ -156,7 +156,7 @@ def test_a_pipeline_over_rings_learns_what_one_process_learns(rings):
     assert FORMS["full"].transport == "shared_ring"
     loop, _ = rings
     assert_learns_what_one_process_learns(loop, config_of(publish_every=2), FORMS["full"])
-    # weights of 0 updates act in the first epochs' play; those after two epochs from the third on
+    # the initial weights act in the first two epochs, and those learned in these from the third on
     assert loop.lags == [lag for lag in (3, 6, 3, 6) for _ in range(SMALL["collectors"])]
 
 
@@ -176,7 +176,7 @@ def test_a_pipeline_over_queues_learns_what_one_process_learns(running, transpor
     loop = running(options=options, **changes)
     assert_learns_what_one_process_learns(loop, config_of(**changes), options)
     assert type(loop.transport) is TRANSPORTS[transport]
-    assert loop.collectors.weights is None  # they are sent as messages
+    assert loop.collectors.weights is None  # weights are sent as messages
     ours = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, loop.collectors.members[0][1].pid) == ours
 
@@ -204,7 +204,7 @@ def test_a_pipeline_goes_on_from_a_state_as_it_did(rings):
 
 
 class NotSupported(Exception):
-    """The error of nvidia-ml-py for a part of a GPU (MIG)."""
+    """The error that nvidia-ml-py raises for a MIG partition of a GPU."""
 
 
 @pytest.mark.parametrize("error", [ModuleNotFoundError, RuntimeError, NotSupported])
@@ -219,10 +219,10 @@ def test_utilisation_that_the_driver_does_not_report_is_unknown(monkeypatch, err
 
 
 def kill(loop):
-    """Kill the first collector, and wait for its end."""
+    """Kill the first collector, and wait until it has ended."""
     _, victim = loop.collectors.members[0]
     os.kill(victim.pid, signal.SIGKILL)
-    until(lambda: not victim.is_alive(), "the collector's end")
+    until(lambda: not victim.is_alive(), "the collector to end")
 
 
 def test_a_collector_that_is_killed_is_replaced_and_nothing_is_lost(rings):
@@ -241,7 +241,7 @@ def test_a_collector_that_is_killed_is_replaced_and_nothing_is_lost(rings):
 @pytest.mark.parametrize("transport", ["locked_queue", "local_queues"])
 def test_collectors_with_queues_are_restarted_once_one_is_killed(running, transport):
     with at_most(SECONDS, "a restart"):
-        # updates that take long enough for the other collector to hand over its share of the chunk
+        # updates take long enough for the other collector to send its share of the chunk
         loop = running(options=replace(FORMS["full"], transport=transport, priority="equal"), updates=24, reuse=8.0)
         loop(np.arange(1))
         kill(loop)
@@ -254,7 +254,7 @@ def test_collectors_with_queues_are_restarted_once_one_is_killed(running, transp
         kill(loop)
         state = loop.state()
     assert loop.stats()["replaced_collectors"] == 2 * SMALL["collectors"]
-    for start in loop.start:  # the new games have other seeds, or they would play the first episodes again
+    for start in loop.start:  # the new games have other seeds; otherwise, they would repeat the first episodes
         assert not any(np.array_equal(state[name], start[name]) for name in start if name.startswith("games."))
     # rows that had arrived before the restart can be sampled
     restored = make_replay(loop.config, loop.options)
@@ -264,7 +264,7 @@ def test_collectors_with_queues_are_restarted_once_one_is_killed(running, transp
 
 @pytest.mark.parametrize("transport", quick(["shared_ring"], list(TRANSPORTS)))
 def test_collectors_that_die_together_with_their_fork_server_are_replaced(running, transport):
-    with at_most(SECONDS, "collectors that are replaced"):
+    with at_most(SECONDS, "the replacement of collectors"):
         loop = running(options=replace(FORMS["full"], transport=transport))
         for pid in (forkserver._forkserver._forkserver_pid, *(process.pid for _, process in loop.collectors.members)):
             os.kill(pid, signal.SIGKILL)
@@ -274,14 +274,14 @@ def test_collectors_that_die_together_with_their_fork_server_are_replaced(runnin
 
 
 def test_a_stopped_collector_is_named_and_all_are_ended(running):
-    with at_most(SECONDS, "a collector that is stopped"):
+    with at_most(SECONDS, "a stopped collector"):
         loop = running()
         loop.collectors.timeout = 3
         pids = [process.pid for _, process in loop.collectors.members]
         os.kill(pids[1], signal.SIGSTOP)
         with pytest.raises(WorkersEnded, match=r"collector 1 did not answer for 3 s: the process hangs or is stopped"):
             loop(np.arange(1))
-    until(lambda: not any(map(alive, pids)), "they have ended")
+    until(lambda: not any(map(alive, pids)), "collectors to end")
 
 
 def test_nothing_is_left_when_a_pipeline_cannot_be_built():
@@ -298,13 +298,13 @@ def test_close_leaves_no_process_and_no_shared_memory(rings):
     assert pids
     assert all(map(alive, pids))
     loop.close()
-    until(lambda: not any(map(alive, pids)), "they have ended")
+    until(lambda: not any(map(alive, pids)), "collectors to end")
     assert not any(path.exists() for path in names)
     loop.close()
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         (
             {"capacity": 40},
@@ -313,8 +313,8 @@ def test_close_leaves_no_process_and_no_shared_memory(rings):
         ({"game": "pong"}, "^unknown game 'pong'"),
     ],
 )
-def test_invalid_values_are_refused_before_anything_is_started(changes, said):
+def test_invalid_values_are_refused_before_anything_is_started(changes, message):
     before = children()
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         make(**changes)
     assert set(children()) <= set(before)

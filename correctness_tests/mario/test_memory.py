@@ -1,4 +1,4 @@
-"""Mario's replay buffers against lists of steps, read with plain loops."""
+"""Mario's replay buffers against plain lists of steps."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Step(NamedTuple):
 
 
 class Collectors:
-    """All steps that were ever pushed, in a list for each lane.
+    """All steps ever pushed, in one list per lane.
 
-    Kinds of step: ``on``; ``end`` of the episode; ``lost``, steps before it were lost; ``replaced``, another collector
-    begins an episode; ``twice``, it comes twice.
+    Kinds of step: ``on``, an ordinary step; ``end``, the last of an episode; ``lost``, one before which steps were
+    lost; ``replaced``, the first of a replacement collector; ``twice``, a duplicate.
     """
 
     def __init__(self, lanes, length, stack, seed=0):
@@ -35,7 +35,7 @@ class Collectors:
         self.times = [0] * lanes
 
     def steps(self, lane, kinds):
-        """Append some steps to a lane; return them."""
+        """Append steps of these kinds to a lane; return them."""
         for kind in kinds:
             self.times[lane] += {"lost": 2, "twice": -1}.get(kind, 0)
             time = self.times[lane] = 0 if kind == "replaced" else max(0, self.times[lane])
@@ -46,13 +46,13 @@ class Collectors:
         return self.lists[lane][len(self.lists[lane]) - len(kinds) :]
 
     def follows(self, lane, k):
-        """Whether step k of a lane follows the one before it, which is stored."""
+        """Return whether step k of a lane follows the step before it, and both are stored."""
         steps = self.lists[lane]
         stored = max(0, len(steps) - self.length) <= k - 1 and k < len(steps)
         return stored and not steps[k - 1].terminated and steps[k].time == steps[k - 1].time + 1
 
     def transition(self, lane, k):
-        """The transition that begins in step k of a lane, or None if not all of it is stored."""
+        """Return the transition that begins at step k of a lane, or None if part of it is not stored."""
         steps, step = self.lists[lane], self.lists[lane][k]
         if not step.terminated and not self.follows(lane, k + 1):
             return None
@@ -68,7 +68,7 @@ class Collectors:
         return stack, step.action, step.reward, [*stack[1:], following], step.terminated
 
     def transitions(self):
-        """Transitions by their rows, ascending."""
+        """Return the transitions by row, in ascending order."""
         found = {}
         for lane, steps in enumerate(self.lists):
             for k in range(max(0, len(steps) - self.length), len(steps)):
@@ -96,7 +96,7 @@ def assert_same(got, wanted):
 
 
 def state_of(replay):
-    """All that is stored, and the valid and newest rows."""
+    """Return all that a replay stores, and its valid and newest rows."""
     newest = {f"newest {lane}": np.array(newest) for lane, newest in enumerate(replay.newest)}
     return {**replay.arrays(), "valid": replay.valid.copy(), **newest}
 
@@ -113,7 +113,7 @@ SHAPES = {"lanes": st.integers(1, 3), "more": st.integers(1, 8), "stack": st.sam
 
 
 def play(collectors, replay, pushes, one_by_one=False):
-    """Make some pushes, ``(lane, kinds)``."""
+    """Push steps, given as ``(lane, kinds)``, to a replay."""
     for lane, kinds in pushes:
         lane %= len(collectors.lists)
         steps = collectors.steps(lane, kinds)
@@ -126,7 +126,7 @@ def play(collectors, replay, pushes, one_by_one=False):
 
 
 def made(kind=FrameReplay, lanes=2, length=20, stack=4, pushes=None, seed=0, **how):
-    """Collectors and a replay that has wrapped around, in which steps were lost."""
+    """Return collectors and a replay of their steps; by default, it has wrapped around and steps were lost."""
     collectors = Collectors(lanes, length, stack, seed)
     replay = kind(lanes * length, lanes, SIDE, stack, **how)
     if pushes is None:
@@ -165,8 +165,8 @@ def test_stacks_that_come_as_one_frame_are_kept_whole(one_by_one):
     else:
         replay.push_batch(0, *columns)
     rows = replay.valid_rows()
-    steps = np.where(rows < 10, rows + 20, rows)  # the ring has gone round by ten
-    assert sorted(steps) == list(range(10, 29))  # what follows the last one is not there
+    steps = np.where(rows < 10, rows + 20, rows)  # the ring has wrapped around by ten rows
+    assert sorted(steps) == list(range(10, 29))  # the last step has no successor yet
     ends = steps % 9 == 8
     following = np.where(ends[:, None, None, None], 0, stacks[steps + 1]).astype(np.uint8)
     actions, rewards = steps.astype(np.int32), steps.astype(np.float32)
@@ -203,13 +203,13 @@ def test_a_restored_replay_goes_on_like_the_original(pushes, further, lanes, mor
 
 
 class Priorities:
-    """The priorities that steps should have, by plain loops; a step is known by its lane and number."""
+    """Expected priorities of steps, by plain loops; a step is identified by its lane and number."""
 
     def __init__(self, collectors, alpha, epsilon):
         self.collectors, self.alpha, self.epsilon, self.greatest, self.known = collectors, alpha, epsilon, 1.0, {}
 
     def pushed(self):
-        """Those that are valid now keep theirs, or have the greatest if they were not; all others have none."""
+        """Keep the priorities of valid steps, give newly valid ones the greatest, and drop invalid ones."""
         valid = {}
         for lane, steps in enumerate(self.collectors.lists):
             for k in range(max(0, len(steps) - self.collectors.length), len(steps)):
@@ -285,7 +285,7 @@ def test_gather_writes_frames_into_out():
     assert not np.shares_memory(exact.obs, out)
     assert_same(got, exact)
     assert_same(replay.gather(rows[::-1].copy(), out), replay.gather_one_by_one(rows[::-1]))
-    np.testing.assert_array_equal(got.obs, exact.obs[::-1])  # what went there before is gone
+    np.testing.assert_array_equal(got.obs, exact.obs[::-1])  # overwrote the previous batch
 
 
 def test_stored_and_returned_arrays_are_copies():
@@ -305,7 +305,7 @@ def test_stored_and_returned_arrays_are_copies():
 
 
 def chi_square(counts, expected):
-    """How far counts are from what is expected, in standard deviations of the statistic."""
+    """Return the chi-square statistic of counts, in standard deviations from its mean."""
     return (((counts - expected) ** 2 / expected).sum() - len(counts) + 1) / (2 * (len(counts) - 1)) ** 0.5
 
 
@@ -321,7 +321,7 @@ def test_valid_rows_are_drawn_uniformly(length):
 
 
 def prioritised(seed=0, **how):
-    """A prioritised replay with a random priority for each valid row."""
+    """Return a prioritised replay with a random priority for each valid row."""
     _, replay = made(PrioritisedReplay, **how)
     rows = replay.valid_rows()
     replay.update(rows, np.random.default_rng(seed).normal(size=len(rows)) * 3)
@@ -358,7 +358,7 @@ def test_beta_grows_with_each_draw_up_to_one():
 
 
 @pytest.mark.parametrize("pushes", [[], [(0, ["on", "lost", "lost"])]])
-def test_an_error_says_that_no_row_is_valid(pushes):
+def test_sampling_without_a_valid_row_is_an_error(pushes):
     for kind, drawn in ((FrameReplay, (np.random.default_rng(0), 4)), (PrioritisedReplay, (np.zeros(4),))):
         with pytest.raises(ValueError, match=r"^the replay buffer has no valid row to sample$"):
             made(kind, pushes=pushes)[1].draw(*drawn)
@@ -384,6 +384,6 @@ def test_invalid_rows_are_not_gathered(name):
 
 
 @pytest.mark.parametrize("sizes", [(10, 3), (8, 2)])
-def test_lanes_that_do_not_share_the_capacity_or_are_too_short_are_refused(sizes):
+def test_lanes_that_do_not_divide_the_capacity_or_are_too_short_are_refused(sizes):
     with pytest.raises(ValueError, match=rf"^capacity={sizes[0]} should be a multiple of {sizes[1]}, and at least "):
         FrameReplay(*sizes, SIDE)

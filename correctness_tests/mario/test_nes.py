@@ -1,4 +1,4 @@
-"""Super Mario Bros. on NumPy 2: frames, ends and positions, reproducible."""
+"""Super Mario Bros. on NumPy 2: frames, ends of episodes, positions, and reproducibility."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rl_impls.mario.games import NES, NesPlayed
 from rl_impls.mario.nes import ACTIONS, FRAME, NesGame
 
 RUN = 3  # the action that runs to the right, into the first enemy
-LONGEST = 400  # frames until then, at most
+LONGEST = 400  # upper limit of the frames until then
 
 
 @pytest.fixture
 def installed(unavailable):
-    """Skip, or fail, where the packages are not installed."""
+    """Skip or fail a test if the packages are not installed."""
     try:
         nes.check_installed()
     except BackendUnavailable as error:
@@ -28,7 +28,7 @@ def installed(unavailable):
 
 @pytest.fixture
 def make(installed):
-    """Make games that are closed in the end."""
+    """Return a function that makes games, which are closed after the test."""
     made = []
 
     def one(*args, kind=NesGame, **how):
@@ -41,12 +41,12 @@ def make(installed):
 
 
 def drawn(steps, seed=0):
-    """Random actions, i64[T], mostly to the right."""
+    """Return random actions i64[T], mostly to the right."""
     return np.random.default_rng(seed).choice(len(ACTIONS), size=steps, p=[0.05, 0.1, 0.25, 0.25, 0.25, 0.05, 0.05])
 
 
 def course(game, actions):
-    """What each step returns, over several episodes, and the progress."""
+    """Return the result of each step and the progress, over several episodes."""
     found = [(game.reset(), 0.0, False, game.progress)]
     for action in actions:
         found.append((*game.step(action), game.progress))
@@ -56,7 +56,7 @@ def course(game, actions):
 
 
 def same(found, wanted):
-    """Tell whether two courses are the same."""
+    """Return whether two courses are equal."""
     return all(
         np.array_equal(one[0], other[0]) and one[1:] == other[1:] for one, other in zip(found, wanted, strict=True)
     )
@@ -134,7 +134,7 @@ def test_an_action_is_repeated_for_four_frames_or_until_the_episode_ends(make):
     ended, result, length = False, 0.0, 0
     while not ended:
         assert length < LONGEST
-        frame, reward, episode = played.step(RUN + 7)  # fourteen numbers and one, seven buttons: it is the same action
+        frame, reward, episode = played.step(RUN + 7)  # actions 0 to 14 are taken modulo the seven buttons
         steps = []
         while len(steps) < 4 and not ended:
             steps.append(plain.step(RUN))
@@ -149,7 +149,7 @@ def test_an_action_is_repeated_for_four_frames_or_until_the_episode_ends(make):
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("form", ["full", "naive"])
-def test_the_pipeline_plays_it(installed, form):
+def test_the_pipeline_plays_super_mario_bros(installed, form):
     epochs = 6
     with at_most(170, "a pipeline on the NES"):
         loop = make_pipeline(form, game=NES, capacity=400, reuse=0.25, explore=60)

@@ -1,4 +1,4 @@
-"""The net: its equations, batch norm, its shapes and its weights at the start."""
+"""The net: equations, batch norm, shapes and initial weights."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ TORCH = [{}, {"memory_format": "channels_last", "images": "uint8", "relu": "inpl
 
 
 def inputs(norm="none", seed=0, batch_size=3, side=SIDE):
-    """Weights, and some observations."""
+    """Return weights and observations."""
     rng = np.random.default_rng(seed)
     return net(rng, side, norm), pictures(rng, batch_size, 4, side, side)
 
 
 def torch_net(params, **options):
-    """A net of torch that is naive but for these options."""
+    """Return a net on torch that is naive except for these options."""
     from rl_impls.mario._torch import make_net
 
     return make_net(params, Options(**options), backends.get("torch").new_compiler())
 
 
 def torch_values(params, obs, learning=False, **options):
-    """The values that torch computes, and the net."""
+    """Return the Q-values that torch computes, and the net."""
     import torch
 
     made = torch_net(params, **options)
@@ -43,7 +43,7 @@ def torch_values(params, obs, learning=False, **options):
 
 
 def modules_of_torch(params, learning):
-    """The same net made of torch's own layers in float64, and its batch norms."""
+    """Return a function that computes the net with torch's own layers in float64, and its batch norms."""
     import torch
     from torch import nn
 
@@ -85,7 +85,7 @@ def test_the_reference_is_the_net_of_torchs_own_layers(norm, learning, seed):
 
 @pytest.mark.parametrize("options", TORCH, ids=" ".join)
 @pytest.mark.parametrize(("norm", "learning"), [("none", False), ("batch", False), ("batch", True)])
-def test_torch_computes_the_reference(norm, learning, options):
+def test_the_torch_net_matches_the_reference(norm, learning, options):
     params, obs = inputs(norm)
     got, _ = torch_values(in_float64(params), obs, learning, **options)
     assert got.dtype == np.float64
@@ -93,7 +93,7 @@ def test_torch_computes_the_reference(norm, learning, options):
 
 
 @pytest.mark.parametrize("options", TORCH, ids=" ".join)
-def test_running_statistics_move_as_those_of_torchs_own_batch_norm(options):
+def test_running_statistics_match_torchs_batch_norm(options):
     params, obs = inputs("batch")
     wanted, norms = modules_of_torch(params, learning=True)
     made = torch_net(in_float64(params), **options)
@@ -126,7 +126,7 @@ def test_an_actor_takes_the_actions_of_greatest_value_of_the_loaded_weights(form
         actor = Actor(params, obs, options, backends.get("torch").new_compiler())
         for seed in (0, 1):
             weights, _ = inputs(norm, seed)
-            weights["b_value"] -= _numpy.q_values(weights, obs).mean(axis=0)  # or one action is the best everywhere
+            weights["b_value"] -= _numpy.q_values(weights, obs).mean(axis=0)  # else one action is best everywhere
             actor.load(weights)
             got, values = actor(obs), _numpy.q_values(in_float64(weights), obs)
             assert got.dtype == np.int64
@@ -149,7 +149,7 @@ def test_the_shapes_are_those_of_the_paper():
 
 
 @pytest.mark.parametrize(("init", "scale"), [("he", 2), ("uniform", 1 / 3)])
-def test_weights_at_the_start_have_the_variance_of_their_scheme(init, scale):
+def test_initial_weights_have_the_variance_of_their_scheme(init, scale):
     params = init_net(np.random.default_rng(0), 84, norm=True, init=init)
     assert {name: value.shape for name, value in params.items()} == shapes(84, norm=True)
     for name, value in params.items():

@@ -1,4 +1,4 @@
-"""Optimisation options change how updates and actions are computed, not what they are."""
+"""Optimisation options change how updates are computed, but not their results."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rl_impls.mario.options import FULL
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 # options of processes are tested in test_loop, those of the replay in test_memory
-OF_TORCH = ("images", "tensors", "memory_format", "relu", "zero_grad", "optimizer")
-ALONE = [{name: getattr(FULL, name)} for name in OF_TORCH]
+TORCH_OPTIONS = ("images", "tensors", "memory_format", "relu", "zero_grad", "optimizer")
+ALONE = [{name: getattr(FULL, name)} for name in TORCH_OPTIONS]
 
 
 @pytest.mark.parametrize("options", [*ALONE, {"threads": "one"}, {"accumulate": 4}], ids=str)
-def test_an_option_alone_leaves_the_update_as_it_is(options):
+def test_a_single_option_does_not_change_the_update(options):
     _, batches = problem()
     (plain, update), (changed, update_changed) = learner("torch", "naive"), learner("torch", "naive", options=options)
     for batch in batches[:2]:

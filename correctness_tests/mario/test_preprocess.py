@@ -1,4 +1,4 @@
-"""Frames made grey and small: each pixel is the mean, in grey, of the area that it covers."""
+"""Preprocessing of frames: each pixel is the mean grey level of the area that it covers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ SMALL = st.integers(1, 40)
 
 
 def noise(height, width, count=1, seed=0):
-    """Random frames, u8[count, H, W, 3]."""
+    """Return random frames, u8[count, H, W, 3]."""
     return np.random.default_rng(seed).integers(256, size=(count, height, width, 3), dtype=np.uint8)
 
 
 def covered(start, end, pixels):
-    """The pixels of a line that a stretch touches, and how much of each it covers."""
+    """Yield each pixel of a line that overlaps the interval from `start` to `end`, and the length of the overlap."""
     for j in range(int(start), min(int(np.ceil(end)), pixels)):
         yield j, min(end, j + 1) - max(start, j)
 
 
 def literal(frame, side):
-    """The mean of the area that each pixel of the result covers, pixel by pixel in float64, not rounded."""
+    """Return the mean of the area that each pixel covers, in float64, without rounding."""
     height, width, _ = frame.shape
     grey = 0.299 * frame[..., 0].astype(float) + 0.587 * frame[..., 1] + 0.114 * frame[..., 2]
     out = np.zeros((side, side))
@@ -42,7 +42,7 @@ def literal(frame, side):
 
 
 def assert_rounded(got, wanted):
-    """Grey levels are the nearest whole numbers; those that lie within rounding of a half may be either."""
+    """Assert that grey levels are rounded to the nearest integer; near a half, either integer is accepted."""
     assert got.dtype == np.uint8
     assert np.abs(got - wanted).max() <= 0.5 + 1e-3
 
@@ -67,9 +67,9 @@ def test_any_size_is_resized_to_any_other(height, width, side, seed):
 
 @pytest.mark.parametrize("resize", FORMS)
 def test_the_op_resizes_each_frame_alone_into_new_memory(resize):
-    frames, made = noise(*NES, count=3), backends.get("numpy")
+    frames, backend = noise(*NES, count=3), backends.get("numpy")
     form = {"dense": "full", "sparse": "sparse"}[resize]
-    call = made.build("mario", "preprocess", {"side": 84}, (frames,), backends.forms("mario")[form])
+    call = backend.build("mario", "preprocess", {"side": 84}, (frames,), backends.forms("mario")[form])
     together, kept = call(frames), frames.copy()
     assert (together.shape, together.dtype) == ((3, 84, 84), np.uint8)
     for k in range(3):

@@ -1,4 +1,4 @@
-"""Sum trees against sums made with plain loops."""
+"""Sum trees against plain loops."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ ANY = st.one_of(st.just(0.0), st.floats(1e-300, GREATEST), st.floats(1e-3, 10.0)
 
 
 @st.composite
-def settings_of(draw, values):
-    """A capacity, and some calls of ``set``: leaves, with repeats, and their values."""
+def capacities_and_calls(draw, values):
+    """Draw a capacity, and the arguments of some calls of ``set``: leaves, with repeats, and their values."""
     capacity = draw(CAPACITIES)
     pairs = st.lists(st.tuples(st.integers(0, capacity - 1), values), min_size=1, max_size=30)
     return capacity, [tuple(map(np.array, zip(*pair))) for pair in draw(st.lists(pairs, min_size=1, max_size=4))]
 
 
 def literal(capacity, calls):
-    """The priorities after some calls, as a list."""
+    """Return the priorities after some calls of ``set``, as a list."""
     values = [0.0] * capacity
     for leaves, new in calls:
         for leaf, value in zip(leaves.tolist(), new.tolist()):
@@ -33,15 +33,15 @@ def literal(capacity, calls):
 
 
 def trees(capacity, calls):
-    made = [tree(capacity) for tree in TREES]
-    for tree in made:
+    built = [tree(capacity) for tree in TREES]
+    for tree in built:
         for call in calls:
             tree.set(*call)
-    return made
+    return built
 
 
 def leaf_of(values, mass):
-    """The leaf in which a mass falls; the last with a priority where it is all of them."""
+    """Return the leaf in whose share of the sum `mass` falls; the whole sum falls in the last leaf with a priority."""
     before = 0.0
     for leaf, value in enumerate(values):
         if before <= mass < before + value:
@@ -51,7 +51,7 @@ def leaf_of(values, mass):
 
 
 @settings(max_examples=70)
-@given(settings_of(WHOLE), st.lists(st.floats(0, 1), max_size=20))
+@given(capacities_and_calls(WHOLE), st.lists(st.floats(0, 1), max_size=20))
 def test_exact_sums_are_found_as_by_a_loop(given_calls, shares):
     capacity, calls = given_calls
     values = literal(capacity, calls)
@@ -69,8 +69,8 @@ def test_exact_sums_are_found_as_by_a_loop(given_calls, shares):
 
 
 @settings(max_examples=70)
-@given(settings_of(ANY), st.lists(st.floats(0, 1), max_size=20))
-def test_no_leaf_without_priority_is_found_and_none_far_from_its_mass(given_calls, shares):
+@given(capacities_and_calls(ANY), st.lists(st.floats(0, 1), max_size=20))
+def test_leaves_found_have_a_priority_and_contain_the_mass_within_rounding(given_calls, shares):
     capacity, calls = given_calls
     values = np.array(literal(capacity, calls))
     for tree in trees(capacity, calls):
@@ -87,13 +87,13 @@ def test_no_leaf_without_priority_is_found_and_none_far_from_its_mass(given_call
 
 
 @pytest.mark.parametrize("tree", TREES)
-def test_the_whole_sum_is_the_last_leaf_however_it_is_rounded(tree):
-    rng, made = np.random.default_rng(0), tree(BLOCK)
+def test_the_whole_sum_finds_the_last_leaf_despite_rounding(tree):
+    rng, built = np.random.default_rng(0), tree(BLOCK)
     for _ in range(50):
         values = rng.random(BLOCK)
-        values[0] = 0  # what a search that finds nothing would name
-        made.set(np.arange(BLOCK), values)
-        assert made.find(np.array([made.total, np.nextafter(made.total, 0), 0.0])).tolist() == [BLOCK - 1] * 2 + [1]
+        values[0] = 0  # the leaf that a failed search would return
+        built.set(np.arange(BLOCK), values)
+        assert built.find(np.array([built.total, np.nextafter(built.total, 0), 0.0])).tolist() == [BLOCK - 1] * 2 + [1]
 
 
 @pytest.mark.parametrize("tree", TREES)

@@ -1,6 +1,6 @@
-"""Transports: waiting, dead processes, and that nothing is left behind.
+"""Transports: waiting, dead processes, and cleanup.
 
-That experiences come whole, in order and counted, whatever the order of calls, is in ``test_transport_machine.py``.
+``test_transport_machine.py`` checks that experiences arrive whole, in order and counted, for any order of calls.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ every_kind = pytest.mark.parametrize("kind", list(TRANSPORTS))
 
 @pytest.fixture
 def make():
-    """Make transports that are closed at the end, after the processes of the test, and balance then."""
+    """Return a function that makes transports, which are closed after the test and its processes have ended."""
     with contextlib.ExitStack() as stack:
 
         def made(kind, streams=2, shape=SHAPE, capacity=100, **sizes):
@@ -95,19 +95,19 @@ def test_take_waits_only_for_the_first_experience_and_no_longer_than_its_limit(k
     sender = transport.sender(0)
     thread = threading.Timer(0.05, put, (sender, 0, SHAPE))
     thread.start()
-    assert transport.take(taken, 100) == 1  # the limit of this test ends it, where it waits for more
+    assert transport.take(taken, 100) == 1  # if it waited for more, the test would time out
     thread.join()
     assert transport.counters()["empty"] > found
 
 
-def held_before():
-    """What this process holds after a garbage collection."""
+def open_resources_after_gc():
+    """Return the open resources of this process after a garbage collection."""
     gc.collect()
-    return held()
+    return open_resources()
 
 
-def held():
-    """Numbers of open descriptors, mappings of shared memory and threads of this process."""
+def open_resources():
+    """Return the numbers of open file descriptors, shared memory mappings and threads of this process."""
     with open("/proc/self/maps") as file:
         mapped = file.read().count("memfd:rl_impls")
     return len(os.listdir("/proc/self/fd")), mapped, threading.active_count()
@@ -117,7 +117,7 @@ def held():
 @pytest.mark.parametrize("state", ["fresh", "full"])
 def test_a_closed_transport_leaves_nothing(kind, state):
     resource_tracker.ensure_running()
-    before = held_before()
+    before = open_resources_after_gc()
     with names_made() as made:
         transport = TRANSPORTS[kind](2, SHAPE, capacity=8)
         if state == "full":
@@ -130,12 +130,12 @@ def test_a_closed_transport_leaves_nothing(kind, state):
         transport.close()
     assert not balanced(transport.counters())["waiting"].any()
     assert bool(made) == (kind in QUEUES)
-    assert held() == before  # though the transport is there
+    assert open_resources() == before  # although the transport object still exists
 
 
 @every_kind
 def test_processes_hand_over_everything_to_a_slow_learner(kind, make):
-    shape, rng = (70, 71), np.random.default_rng(2)  # longer than what a pipe takes at once
+    shape, rng = (70, 71), np.random.default_rng(2)  # larger than the buffer of a pipe
     transport, taken, counts = make(kind, 2, shape, capacity=10), Taken(2, shape), [150, 400]
     for index in range(2):
         start(collect, transport.sender(index), shape, 0, counts[index], 3, 2e-3)
@@ -156,7 +156,7 @@ def test_a_collector_ends_when_the_learner_is_killed(kind):
     assert alive(pid)
     owner.kill()
     owner.join()
-    until(lambda: not alive(pid), "a collector without a learner")
+    until(lambda: not alive(pid), "the collector to end")
     ours.close()
     theirs.close()
     assert not children()
@@ -181,10 +181,10 @@ def test_a_queue_is_broken_once_a_collector_has_died_and_its_loss_is_counted(kin
     transport, taken = make(kind), Taken(2, SHAPE)
     process = start(collect, transport.sender(0), SHAPE, 0, 7)
     take_all(transport, taken, [7, 0])
-    with transport.queues[0]._wlock:  # the next ones cannot be written
+    with transport.queues[0]._wlock:  # blocks further writes
         kill(process)
         second = start(collect, transport.sender(0), SHAPE, 7, 2)
-        until(lambda: transport.counters()["produced"][0] == 9, "a collector")
+        until(lambda: transport.counters()["produced"][0] == 9, "the second collector")
         kill(second)
     wanted = r"^environment 0: its collector died, and 2 of its experiences are lost$"
     with pytest.raises(TransportBroken, match=wanted):

@@ -1,4 +1,4 @@
-"""Collectors that are killed at any moment: what they had handed over is delivered, and every experience is counted."""
+"""Collectors killed at any moment: experiences already sent are delivered, and every experience is counted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from correctness_tests.mario.collectors import ENDLESS, Taken, balanced, collect, kill, names_made, start
-from correctness_tests.mario.test_transport import held, held_before
+from correctness_tests.mario.test_transport import open_resources, open_resources_after_gc
 from correctness_tests.quick import quick
 from correctness_tests.waiting import children, limit
 from rl_impls.mario.loop import TRANSPORTS
@@ -20,13 +20,13 @@ limited = limit("killed collectors")
 
 SHAPES = [(3, 5), (84, 84), (4, 84, 84)]
 KILLS = {"locked_queue": 20, "local_queues": 20, "shared_ring": 75}
-MARGIN = 2  # seconds within which a death must be settled
+MARGIN = 2  # seconds within which close() must return
 
 
 class Killing:
-    """A learner that kills its two collectors, again and again.
+    """A learner that repeatedly kills its two collectors.
 
-    Some collectors pause often, so that their queues run empty; others fill theirs.
+    Some collectors pause often, so that their queues run empty; others fill their queues.
     """
 
     def __init__(self, kind, seed):
@@ -43,7 +43,7 @@ class Killing:
         return start(collect, sender, self.shape, self.first[index], ENDLESS, 0, pause)
 
     def take(self, count):
-        """Take some more, now and then slowly."""
+        """Take at least `count` more experiences, sometimes slowly."""
         slow = self.rng.random() < 0.3
         wanted = sum(self.taken.counts()) + count
         while sum(self.taken.counts()) < wanted:
@@ -52,7 +52,7 @@ class Killing:
         balanced(self.transport.counters())
 
     def kill(self, index):
-        """Kill a collector; a ring delivers what it had handed over, a queue is broken."""
+        """Kill a collector: a ring delivers everything that was sent, and a queue is broken."""
         kill(self.processes.pop(index))
         self.killed += 1
         self.kills[index] += 1
@@ -73,7 +73,7 @@ class Killing:
         self.processes[index] = self.collector(index)
 
     def end(self):
-        """Kill the remaining collectors and close, which does not wait for the rest of a torn experience."""
+        """Kill the remaining collectors and close the transport, which must not wait for a torn experience."""
         for process in self.processes.values():
             kill(process)
         before = time.monotonic()
@@ -87,7 +87,7 @@ class Killing:
         while self.killed < kills:
             self.begin()
             for _ in range(10 if self.kind == "shared_ring" else 1):
-                if self.rng.random() < 0.9:  # in the others, a collector may not even have begun
+                if self.rng.random() < 0.9:  # otherwise, a collector may be killed before it has begun
                     self.take(int(self.rng.integers(1, 60)))
                 time.sleep(5e-3 * self.rng.random())
                 self.kill(int(self.rng.integers(2)))
@@ -99,11 +99,11 @@ class Killing:
 )
 def test_killed_collectors_lose_nothing_uncounted(kind, kills):
     resource_tracker.ensure_running()
-    before, killing = held_before(), Killing(kind, kills)
+    before, killing = open_resources_after_gc(), Killing(kind, kills)
     with names_made() as made:
         killing.run(kills)
         killing.processes.clear()
         gc.collect()
     assert bool(made) == (kind != "shared_ring")
     assert not children()
-    assert held() == before
+    assert open_resources() == before

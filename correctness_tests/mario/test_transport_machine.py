@@ -1,4 +1,4 @@
-"""Rings against a model, for any order of calls, in one process."""
+"""Rings against a model, in one process, with calls in any order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INDICES = st.integers(0, 1)
 
 
 class Machine(RuleBasedStateMachine):
-    """Two collectors; experiences are numbered as they are put."""
+    """Two collectors that send numbered experiences."""
 
     @initialize(share=st.integers(1, 5), odd=st.booleans())
     def begin(self, share, odd):

@@ -1,4 +1,4 @@
-"""The update: loss and gradient, double Q-learning's targets, clipping and Adam, parts of a batch, saved obs."""
+"""The update: loss and gradient, double Q-learning targets, clipping, Adam, gradient accumulation, and states."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ FREE = {"max_grad_norm": 1e9}  # nothing is clipped
 
 
 def changed(batch, **columns):
-    """The batch with some columns replaced."""
+    """Return the batch with some columns replaced."""
     return tuple(columns.get(name, column) for name, column in zip(NAMES, batch))
 
 
 def reference(config, batch):
-    """Loss, TD errors and targets in float64."""
+    """Return loss, TD errors and targets in float64."""
     config, (obs, actions, rewards, next_obs, terminated, weights) = in_float64(config), in_float64(batch)
     targets = _numpy.td_targets(config["params"], config["target"], rewards, next_obs, terminated, config["gamma"])
     return *_numpy.td_loss(config["params"], obs, actions, targets, weights), targets
 
 
 def gradient_of(step):
-    """The gradients after an update of torch, by name, in the layout of the weights."""
+    """Return the gradients after an update on torch, by name, in the layout of the weights."""
     layouts = zip(step.net.views(), step.parameters)
     return {name: step.net.to_params_layout(parameter.grad.numpy()) for name, parameter in layouts}
 
 
 def assert_states_equal(got, wanted):
-    """Every array of a state is the same, bit for bit, and of the same type."""
+    """Assert that two states are equal, bit for bit and in dtype."""
     assert got.keys() == wanted.keys()
     for name, value in wanted.items():
         np.testing.assert_array_equal(got[name], value, err_msg=name)
@@ -49,7 +49,7 @@ def assert_states_equal(got, wanted):
 
 
 def apart(got, wanted, start):
-    """How far apart nearly all weights ended, relative to the largest change in their array."""
+    """Return the difference of nearly all weights, relative to the largest change in their array."""
     far = [np.abs(got[name] - wanted[name]).ravel() / np.abs(wanted[name] - start[name]).max() for name in shapes(SIDE)]
     return max(*(np.median(each) for each in far), np.quantile(np.concatenate(far), 0.99))
 
@@ -80,7 +80,7 @@ def test_the_gradient_is_that_of_finite_differences(form, given):
 
 
 def biased(values):
-    """Weights of a net that gives each state the same values."""
+    """Return the weights of a net that gives every state the same values."""
     config, _ = problem()
     params = {name: np.zeros_like(value) for name, value in config["params"].items()}
     return params | {"b_value": np.pad(np.float32(values), (0, 15 - len(values)), constant_values=-9)}
@@ -94,7 +94,7 @@ def test_the_online_net_chooses_the_next_action_and_the_target_net_values_it(bac
     batch = changed(batch, actions=np.full(BATCH_SIZE, 2, np.int32), rewards=half, terminated=terminated)
     _, update = learner(backend, form, params=online, target=target, gamma=0.5)
     _, errors = update(batch)
-    # neither the best of the target net, 8, nor the online net's own value, 4
+    # neither the target net's best value, 8, nor the online net's own, 4
     np.testing.assert_allclose(errors, np.where(terminated, 2.0 - 0.5, 2.0 - (0.5 + 0.5 * 0.25)), rtol=1e-6)
 
 
@@ -112,7 +112,7 @@ def test_huber_is_half_the_square_up_to_1_and_linear_beyond():
 @pytest.mark.parametrize(("backend", "form"), FORMS)
 def test_torch_and_jax_learn_alike_over_several_updates(backend, form, norm):
     config, batches = problem()
-    # the small gradient of one batch is not clipped to 0.05, those of the others are, or Adam would undo the scale
+    # the gradient of one batch is too small to be clipped to 0.05; if all were clipped, Adam would undo the scaling
     batches = [batches[0], changed(batches[1], weights=np.full(BATCH_SIZE, 1e-4, np.float32)), *batches[2:]]
     exact, exactly = exact_learner(max_grad_norm=norm)
     step, update = learner(backend, form, max_grad_norm=norm)
@@ -131,7 +131,7 @@ def test_torch_and_jax_learn_alike_over_several_updates(backend, form, norm):
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
-def test_in_bfloat16_the_loss_stays_near(backend):
+def test_bfloat16_loss_is_close_to_float32(backend):
     _, [batch, *_] = problem()
     (rounded, errors), (exact, wanted) = (learner(backend, form)[1](batch) for form in ("bfloat16", "full"))
     assert rounded == pytest.approx(exact, rel=0.05)
@@ -140,7 +140,7 @@ def test_in_bfloat16_the_loss_stays_near(backend):
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
-def test_a_batch_in_parts_is_learned_from_as_the_whole(backend):
+def test_accumulated_gradients_equal_those_of_the_whole_batch(backend):
     config, batches = problem()
     (whole, once), (parts, four) = learner(backend), learner(backend, options={"accumulate": 4})
     for batch in batches[:2]:
@@ -222,7 +222,7 @@ def test_a_state_of_float16_has_the_loss_scale_and_a_reset_restores_it():
     step.reset()
     assert_states_equal(step.state(), start)
     plain.load_state(adapted)
-    step.load_state(plain.state())  # of float32: the scale adapts again
+    step.load_state(plain.state())  # from float32, so the scale starts at its default
     assert step.state()["loss_scale"].tolist() == [2**16, 0]
 
 
@@ -245,7 +245,7 @@ def test_a_state_can_be_loaded_by_another_backend(first, second, given):
         assert loss == pytest.approx(wanted, rel=1e-3)
         assert largest_difference(errors, exact) < 1e-3
     assert there.state()["step"] == here.state()["step"] == 4
-    # rounding turns a ReLU on or off, and the batch's statistics spread that to all weights
+    # rounding switches a ReLU on or off, and the batch statistics spread the effect to all weights
     assert apart(there.params, here.params, config["params"]) < (0.05 if given == NORMED else 5e-3)
 
 
@@ -274,7 +274,7 @@ def test_jax_updates_a_net_with_batch_norm_as_torch_does(accumulate):
     for name, value in exact.state().items():
         part, _, weight = name.partition(".")
         if part == "first" or is_running(weight):  # the first moment is a tenth of the gradient
-            # rounding turns a ReLU on or off, and the batch's statistics spread that to all weights
+            # rounding switches a ReLU on or off, and the batch statistics spread the effect to all weights
             assert largest_difference(got[name], value) < 1e-2, name
 
 

@@ -1,4 +1,4 @@
-"""Weights in shared memory: a reader gets the newest whole version, never parts of two, however fast they change."""
+"""Weights in shared memory: a reader gets the newest version, never a mix of two, however fast they change."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rl_impls.mario.weights import KEPT, SharedWeights
 limited = limit("a process")
 
 SHAPES = {"w_hidden": (300, 200), "b_hidden": (200,), "w_value": (7,), "b_value": ()}
-READS, SEEN = 5_000, 20  # how often a process reads, and how many versions it sees, or more
+READS, SEEN = 5_000, 20  # minimum numbers of reads and of versions seen in a process
 
 
 def filled(version):
-    """Weights that all equal the number of their version."""
+    """Return weights that all equal their version number."""
     return {name: np.full(shape, version, np.float32) for name, shape in SHAPES.items()}
 
 
 def versions_of(params):
-    """The versions that weights come from."""
+    """Return the versions that weights come from."""
     return {float(value) for array in params.values() for value in (array.min(), array.max())}
 
 
@@ -53,7 +53,7 @@ def test_weights_that_were_read_are_a_copy():
 
 
 def keep_reading(weights, pipe, reads):
-    """Read as fast as possible; send what was wrong, how many versions were seen, and whether torch was imported."""
+    """Read as fast as possible; send errors, the numbers of versions, and whether torch or JAX was imported."""
     wrong, seen, last = [], set(), -1
     pipe.send("begun")
     while reads > 0 or len(seen) < SEEN:
@@ -79,7 +79,7 @@ def test_a_reader_in_another_process_never_gets_a_torn_version_nor_an_older_one(
         while not pipe.poll():
             version += 1
             for array in params.values():
-                array[...] = version % 2**20  # which float32 holds exactly
+                array[...] = version % 2**20  # exact in float32
             weights.publish(version, params)
         wrong, seen, last, heavy = pipe.recv()
     finally:

@@ -1,4 +1,4 @@
-"""Small agents, and helpers for the tests of them."""
+"""Small agents for the tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def make(backend="numpy", form="full", seed=0, **config):
 
 
 def fill(agent, transitions, seed=0):
-    """Store made-up transitions."""
+    """Store random transitions in the replay buffer."""
     rng = np.random.default_rng(seed)
     for _ in range(transitions):
         state, next_state = STATES[rng.integers(64, size=2)]
@@ -25,6 +25,6 @@ def fill(agent, transitions, seed=0):
 
 
 def everything(agent):
-    """Return the whole state of an agent, comparable."""
+    """Return the complete state of an agent in a form that ``==`` can compare."""
     arrays = {name: (value.dtype.str, value.shape, value.tobytes()) for name, value in sorted(agent.state().items())}
     return arrays, agent.rng.bit_generator.state, agent.step

@@ -1,4 +1,4 @@
-"""Fixtures of this workload."""
+"""Fixtures for the pirl tests."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def learner(request, unavailable):
 
 @pytest.fixture
 def neuron(stand_in, monkeypatch):
-    """Pretend that each stand-in for torch-neuronx is a device. -> what it has compiled"""
+    """Make the stand-in for torch-neuronx count as a device; return the list of its compilations."""
     monkeypatch.setattr("rl_impls.neuron.missing", lambda: None)
     return stand_in

@@ -1,4 +1,4 @@
-"""Helpers shared by the tests of pirl."""
+"""Helpers shared by the pirl tests."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ CONSTANTS = {
 }
 
 
-def config_of(params, target=None, **changed):
-    """Return the configuration of an op; without a target net, both nets are alike."""
-    return {**CONSTANTS, "params": params, "target": params if target is None else target, **changed}
+def config_of(params, target=None, **overrides):
+    """Return the configuration of an op; the target net has the same weights by default."""
+    return {**CONSTANTS, "params": params, "target": params if target is None else target, **overrides}
 
 
 def small_net(rng, outputs=25, inputs=16):
-    """Return weights of a small net of the usual depth."""
+    """Return the weights of a small net of the default depth."""
     return init_mlp(rng, (inputs, 8, 8, 8, outputs))
 
 
@@ -34,7 +34,6 @@ def slow(*values):
 
 
 def build(op, backend, config, example, form="full", **options):
-    """Build one op."""
-    made = backends.get(backend)
-    device = tuple(map(made.to_device, example))
-    return made.build("pirl", op, config, device, replace(backends.forms("pirl")[form], **options))
+    implementation = backends.get(backend)
+    device = tuple(map(implementation.to_device, example))
+    return implementation.build("pirl", op, config, device, replace(backends.forms("pirl")[form], **options))

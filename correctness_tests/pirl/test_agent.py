@@ -1,4 +1,4 @@
-"""The agent: its Q-values, its actions, and what it learns."""
+"""The agent: Q-values, action selection and training."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_jax_compiles_one_program_for_each_power_of_two_of_rows():
         if event == "/jax/core/compile/backend_compile_duration":
             programs.append(duration_secs)
 
-    agent = make("jax", hidden=(9, 7))  # widths of no other test: JAX shares programs between agents
+    agent = make("jax", hidden=(9, 7))  # unique to this test: JAX shares compiled programs between agents
     agent.get_qs_batch(STATES[:1])
     monitoring.register_event_duration_secs_listener(listen)
     try:
@@ -126,7 +126,7 @@ def test_loss_falls(learner):
 
 
 def test_the_order_of_the_configuration_changes_the_loss():
-    steep = np.where(np.arange(16) == 3, np.float32(30), np.float32(1))[:, None]  # else the diffusion term is too small
+    steep = np.where(np.arange(16) == 3, np.float32(30), np.float32(1))[:, None]  # else diffusion is negligible
     losses = []
     for order in (1, 2):
         agent = make("torch", order=order, pde_weight=1e6)

@@ -1,4 +1,4 @@
-"""The ``check`` command: what runs on which backend."""
+"""The ``check`` command, which lists the ops that each backend supports."""
 
 from __future__ import annotations
 

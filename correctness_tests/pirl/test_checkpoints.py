@@ -1,4 +1,4 @@
-"""Checkpoints: any backend takes them, and arrays that do not fit are refused."""
+"""Checkpoints: any backend loads them, and mismatched arrays are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent that drives: what it stores, when it learns and explores, and the figures it returns."""
+"""Training an agent: stored transitions, update schedule, exploration, and reported figures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_every_step_is_stored_and_counted_over_two_calls():
     states, _, rewards, following, ended = map(np.array, zip(*env.steps))
     same = (states[1:] == following[:-1]).all(axis=1)
     np.testing.assert_array_equal(same, ~ended[:-1])
-    assert not ended[driver.chunk - 1], "an episode goes on from chunk to chunk"
+    assert not ended[driver.chunk - 1], "the test needs an episode that spans both chunks"
     for k, figure in enumerate(figures):
         chunk = slice(k * driver.chunk, (k + 1) * driver.chunk)
         assert figure["episodes"] == ended[chunk].sum() > 0

@@ -1,4 +1,4 @@
-"""The environment: its rules, its integration of the equation, its noise, and the sampled points."""
+"""The environment: rules, integration of the dynamics, noise, and sampled collocation points."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_leaving_the_road_ends_without_reward(quiet):
     obs, reward, terminated, _, _ = quiet.step(AHEAD)
     assert (reward, terminated) == (0.0, True)
     assert obs[3] == 1
-    assert obs[15] == pytest.approx(5 - 6 * 0.005, abs=1e-6)  # 1.74 m/s sideways: over the edge in the sixth substep
+    assert obs[15] == pytest.approx(5 - 6 * 0.005, abs=1e-6)  # at 1.74 m/s sideways, it leaves the road in substep 6
 
 
 def test_leaving_the_road_with_the_last_of_the_horizon_is_not_rewarded(quiet):
@@ -95,7 +95,7 @@ def test_without_noise_a_step_is_ten_literal_euler_steps(car, i, j):
 
 def test_speed_stays_at_3_metres_a_second_or_more(quiet):
     start(quiet, as_state(3, 0, 0, 0, 0, 0, 5))
-    assert quiet.step(0)[0][0] == 3  # full lock brakes harder than the motor pushes
+    assert quiet.step(0)[0][0] == 3  # full steering lock slows the car more than the motor drives it
 
 
 def test_noise_has_its_size_in_the_states_own_units():
@@ -109,7 +109,7 @@ def test_noise_has_its_size_in_the_states_own_units():
         env.reset(options={"state": as_state(10, 0, 0, 0, 0, 0, tau)})
         env.step(AHEAD)
         ends.append(env.state - still.state)
-    noise = np.array(ends) / (sigma * math.sqrt(tau))  # a step so short that the drift hardly passes it on
+    noise = np.array(ends) / (sigma * math.sqrt(tau))  # the step is too short for the drift to spread the noise
     np.testing.assert_allclose(noise[:, :5].std(axis=0), 1, atol=5 / math.sqrt(2 * draws))
     np.testing.assert_allclose(noise[:, :5].mean(axis=0), 0, atol=5 / math.sqrt(draws))
     np.testing.assert_allclose(np.corrcoef(noise[:, :5].T), np.eye(5), atol=0.15)

@@ -1,4 +1,4 @@
-"""Hybrid training: one backend learns, another one acts."""
+"""Hybrid training: one backend learns and another acts."""
 
 from __future__ import annotations
 

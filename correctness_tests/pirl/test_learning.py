@@ -1,7 +1,7 @@
-"""The agent learns to stay on the road, and how likely that is: minutes of training, so marked slow.
+"""The agent learns to stay on the road and to predict the probability of it (minutes of training, so marked slow).
 
-Share of 100 greedy episodes that stay on the road after so many environment steps, on JAX, and what the net
-predicted in the mean:
+Fraction of 100 greedy episodes that stay on the road, and in parentheses the net's mean prediction, by number of
+environment steps, on JAX:
 
 ==================  ====  ===========  ===========  ===========  ===========
 learning rate       seed  5,120        10,240       15,360       20,480
@@ -12,8 +12,8 @@ learning rate       seed  5,120        10,240       15,360       20,480
 2e-3                   2  0.94 (0.66)  0.96 (0.94)
 ==================  ====  ===========  ===========  ===========  ===========
 
-With an update every fourth step it came to 0.13 after 10,240 (2e-3, seed 0). The untrained net of seed 0 has 0.23, of a
-predicted 0.59; steering in proportion to both errors has 0.95 (60 episodes).
+With an update every fourth step, the fraction was 0.13 after 10,240 steps (2e-3, seed 0). The untrained net of seed 0
+reaches 0.23 and predicts 0.59; steering in proportion to both errors reaches 0.95 (60 episodes).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The loss and its derivatives, against finite differences and an autograd Hessian; Q-values on drawn weights."""
+"""The loss and its derivatives, against finite differences and autograd's Hessian; Q-values for random weights."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from rl_impls.pirl.physics import DYNAMICS
 
 
 def rough():
-    """Return a vehicle noisy enough for the diffusion to weigh as much as the drift."""
+    """Return a vehicle with enough noise that diffusion and drift terms have similar size."""
     return replace(DYNAMICS["vehicle"], sigma=3.0)
 
 
 def gentle_states(rng, points):
-    """Return states small enough that no unit is saturated, so that every derivative counts."""
+    """Return states small enough that no unit saturates, so that no derivative vanishes."""
     states = rng.uniform(-1, 1, (points, 16))
     states[:, 0] = rng.uniform(3, 6, points)
     states[:, 5:15] = rng.uniform(-0.02, 0.02, (points, 1)) * np.arange(2.0, 21.0, 2.0) ** 2 / 2
@@ -120,12 +120,12 @@ NETS = {}
 def test_forward_matches_float64_on_drawn_weights_and_states(backend, batch, data):
     states = data.draw(strategies.states(batch))
     params = data.draw(strategies.weights((16, 8, 8, 8, 25)))
-    made = get(backend)
+    implementation = get(backend)
     if (backend, batch) not in NETS:
         NETS[backend, batch] = build("forward", backend, config_of(params), (states,))
     net = NETS[backend, batch]
     net.load(params)
-    got = made.to_host(net(made.to_device(states)))
+    got = implementation.to_host(net(implementation.to_device(states)))
     assert got.dtype == np.float32
     assert got.shape == (batch, 25)
     assert largest_difference(got, _numpy.q_values(in_float64(params), in_float64(states))) < 1e-5

@@ -1,4 +1,4 @@
-"""The drift of the vehicle, against a literal transcription for one car."""
+"""The drift of the vehicle, against the equations written out for a single car."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def as_state(vx, beta, omega, e, psi, kappa, tau):
 
 
 def literal_drift(vx, beta, omega, e, psi, kappa, throttle, steering):
-    """Return the drift from the equations in SI units, with angles in radians; degrees where the state has them."""
+    """Return the drift in the units of the state; the equations are in SI units, with angles in radians."""
     beta, omega, psi, delta = math.radians(beta), math.radians(omega), math.radians(psi), math.radians(70 * steering)
     m, iz, lf, lr = 1265, 2093, 1.34, 1.3
     vy = vx * math.tan(beta)

@@ -1,4 +1,4 @@
-"""Serving: every client gets its own answer, and close() leaves no thread behind."""
+"""Serving: every client gets its own answer, and ``close()`` leaves no thread behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from correctness_tests.waiting import SECONDS, limit, until
 from rl_impls.common.batching import BatchGrid
 from rl_impls.pirl.serving import SERVERS, Batched, Load
 
-limited = limit("answers of a server")
+limited = limit("a server's answers")
 
 
 def doubled(size):
@@ -61,7 +61,7 @@ def test_waiting_requests_are_answered_in_one_batch():
     entered.wait()
     for thread in threads[1:]:
         thread.start()
-    until(lambda: len(server.waiting) == 5, "five requests that wait")
+    until(lambda: len(server.waiting) == 5, "five waiting requests")
     gate.set()
     for thread in threads:
         thread.join()
@@ -112,10 +112,10 @@ def test_requests_that_wait_at_close_are_still_answered():
     for thread in threads:
         thread.start()
     entered.wait()
-    until(lambda: len(server.waiting) == 4, "four requests that wait")
+    until(lambda: len(server.waiting) == 4, "four waiting requests")
     threads.append(threading.Thread(target=server.close, daemon=True))
     threads[-1].start()
-    until(lambda: server.closed, "the close to begin")
+    until(lambda: server.closed, "close() to begin")
     gate.set()
     for thread in threads:
         thread.join()
@@ -128,7 +128,7 @@ def test_an_interrupted_caller_leaves_no_thread():
     load = Load(Batched(doubled), clients=3)
     load.states, load.errors = np.zeros((3, 3)), []
     load.answers, load.latencies = [None] * 3, np.zeros(3)
-    load.start.wait()  # as if interrupted before it waits for the finish
+    load.start.wait()  # as if interrupted before it waits for the clients to finish
     load.close()
     assert threading.active_count() == before
 

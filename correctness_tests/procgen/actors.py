@@ -1,4 +1,4 @@
-"""An actor that needs no game and no net, for the tests of the processes that run actors."""
+"""A fake actor without game and net, for the tests of the processes that run actors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rl_impls.procgen.actors import env_slice
 
 
 class FakeActor:
-    """An actor that plays nothing: the rewards of a rollout are its number, the actions count the actor's replacements.
+    """An actor without a game: all rewards are the rollout's number, and all actions the number of its replacements.
 
-    ``config["faults"]`` maps the number of a rollout to what happens to actor 1 in it: ``fail``, ``die`` (unless it is
-    a replacement) or ``die always``.
+    ``config["faults"]`` maps a rollout's number to the fault of actor 1 in that rollout: ``fail``, ``die`` (unless it
+    is a replacement) or ``die always``.
     """
 
     def __init__(self, shared, config, index, life, threads, options, backend):

@@ -1,4 +1,4 @@
-"""Fixtures of Procgen's tests."""
+"""Fixtures for the Procgen tests."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 
 @pytest.fixture
 def installed(unavailable):
-    """Skip, or fail, where Procgen is not installed."""
+    """Skip or fail a test if Procgen is not installed."""
     from rl_impls.backends import BackendUnavailable
-    from rl_impls.common.procgen_env import check_installed  # imports NumPy, whose threads pytest sets first
+    from rl_impls.common.procgen_env import check_installed  # imports NumPy, so not before pytest sets its threads
 
     try:
         check_installed()

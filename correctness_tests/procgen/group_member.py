@@ -1,4 +1,4 @@
-"""Updates and loops in one process or in those of torchrun, for the tests of data parallelism."""
+"""Updates and loops in one process or under torchrun, for the tests of data parallelism."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ LOOPS = {
     "ppo": {
         **ppo(3, num_envs=4, num_steps=4, epochs=2).config,
         "batch_size": 16,  # the whole rollout: which rows a minibatch takes depends on the number of processes
-        "eps": 1e-3,  # otherwise Adam makes whole steps of gradients that are nothing but rounding
+        "eps": 1e-3,  # otherwise Adam turns rounding noise in a gradient into a full step
     },
 }
 
 
 def updates(rank=0, processes=1):
-    """Learn from a process's part of each batch; return the losses, and the weights by name."""
+    """Learn from one process's part of each batch; return the losses, and the weights by name."""
     size = BATCH_SIZE // processes
     parts = [[column[rank * size : (rank + 1) * size] for column in batch] for batch in BATCHES]
     update = build("ppo_update", "torch", UPDATE.config | {"processes": processes}, parts[0])
@@ -37,7 +37,7 @@ def loop(algorithm, **member):
     """Learn from three rollouts; return all results and the final state as arrays by name."""
     loop = build(algorithm, "torch", LOOPS[algorithm] | member, (numbers(0),))
     results = dict(zip(("rewards", "ended", "losses"), loop(numbers(0, 1, 2)))) | loop.state()
-    loop.envs.close()  # and not the process group, which the next loop needs
+    loop.envs.close()  # but not the process group, which the next loop needs
     return {f"{algorithm}.{name}": value for name, value in results.items()}
 
 

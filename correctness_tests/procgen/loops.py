@@ -1,4 +1,4 @@
-"""Helpers for the tests of loops: a game that is about to be lost, a plain loop on it, and distances of weights."""
+"""Helpers for the tests of loops: games that are about to be lost, a plain loop, and comparisons of results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZES = {"num_steps": STEPS, "seed": 3, "batch_size": 10, "epochs": 2, "actors":
 
 @functools.cache
 def played():
-    """Return the state of the games after 38 random steps, shortly before some of them are lost, and a net."""
+    """Return the state of the games after 38 random steps, shortly before some of them are lost, and weights."""
     rng, envs = np.random.default_rng(0), ProcgenVectorEnv(**ENV, threads=1)
     for _ in range(38):
         envs.advance(rng.integers(15, size=ENVS).astype(np.int32))
@@ -46,12 +46,12 @@ def made(op, config, backend="torch", form="full"):
 
 
 def numbers(*of):
-    """Return the argument of a loop."""
+    """Return the argument of a loop, the numbers of rollouts."""
     return np.array(of, np.int64)
 
 
 def act(envs, params, config, number, share=slice(None)):
-    """Play a rollout step by step with the net in NumPy, in a slice of the environments."""
+    """Play a rollout step by step with the NumPy net, in the slice `share` of the environments."""
     obs, columns = [envs.observe()], []
     for uniforms in draw_uniforms(config["seed"], number, config["num_steps"], config["env"]["num_envs"])[:, share]:
         logits, values = logits_and_values(params, obs[-1])
@@ -80,7 +80,7 @@ def batches_of(algorithm, config, rollout, params, number):
 
 
 def plain(algorithm, config, of):
-    """Play rollouts and learn from each by the naive update.  -> rollouts, losses f64[I, U], weights after each"""
+    """Learn with the naive update; return the rollouts, the losses f64[I, U], and the weights after each rollout."""
     envs, update = ProcgenVectorEnv(**config["env"], threads=1), None
     envs.set_state(config["env_state"])
     params, rollouts, losses, weights = config["params"], [], [], []
@@ -96,13 +96,13 @@ def plain(algorithm, config, of):
 
 
 def apart(got, wanted, start):
-    """Return how far nearly all weights ended from each other, relative to the largest change in their array."""
+    """Return the difference of nearly all weights, relative to the largest change in their array."""
     far = [np.abs(got[name] - wanted[name]).ravel() / np.abs(wanted[name] - start[name]).max() for name in wanted]
     return max(*(np.median(each) for each in far), np.quantile(np.concatenate(far), 0.99))
 
 
 def assert_same(got, wanted):
-    """Check that all arrays are the same, bit for bit, and of the same type."""
+    """Assert that all arrays are equal, bit for bit and in dtype."""
     if isinstance(wanted, dict):
         assert got.keys() == wanted.keys()
         got, wanted = [got[name] for name in wanted], wanted.values()

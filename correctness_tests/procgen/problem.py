@@ -1,4 +1,4 @@
-"""Ops and batches for the tests of the net, of advantages and of updates."""
+"""Ops and batches for the tests of nets, advantages and updates."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def build(op, name, config, example, form="full"):
 
 @functools.cache
 def problem(op, seed=0):
-    """Return the configuration of an update, and five batches."""
+    """Return the configuration of an update, and five batches for it."""
     problems = [PROBLEMS[op](5 * seed + k, BATCH_SIZE) for k in range(5)]
     return problems[0].config, [each.args for each in problems]
 
 
 def learner(op, name, form="full", seed=0, exact=False, **changed):
-    """Return an update and a function that makes it on a batch of NumPy arrays and returns the loss."""
+    """Return an update, and a function that calls it on a batch of NumPy arrays and returns the loss."""
     config, batches = problem(op, seed)
     prepare = in_float64 if exact else lambda tree: tree
     backend = backends.get(name)
@@ -36,11 +36,11 @@ def learner(op, name, form="full", seed=0, exact=False, **changed):
 
 
 def exact_learner(op, seed=0, **changed):
-    """Return the same for naive torch in float64."""
+    """Return a :func:`learner` of the naive form on torch, in float64."""
     return learner(op, "torch", "naive", seed, exact=True, **changed)
 
 
 def gradient_of(update):
-    """Return the gradients that an update of torch has left, by name and in the layout of the weights."""
+    """Return the gradients after an update on torch, by name, in the layout of the weights."""
     layouts = zip(update.net.views(), update.parameters)
     return {name: update.net.to_params_layout(parameter.grad.numpy()) for name, parameter in layouts}

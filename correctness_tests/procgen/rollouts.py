@@ -1,4 +1,4 @@
-"""Random rollouts, and advantages by their definitions: a sum of later errors for each step."""
+"""Random rollouts, and the sums over later steps that define advantages and returns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def computed(op, name, form, config, args):
 
 
 def sums_of_later(deltas, decays, ended):
-    """Return, for each step, the sum of the errors to the end of its episode, each times the decays before it."""
+    """Return, for each step, the sum of errors to the end of its episode, each multiplied by the decays before it."""
     sums = np.zeros_like(deltas)
     for t, n in np.ndindex(*deltas.shape):
         weight = 1.0
@@ -56,5 +56,5 @@ def returns_of(rewards, next_values, terminated, truncated, gamma):
 
 
 def in_float32(args):
-    """Return the arrays in the precision of the benchmarks."""
+    """Return the arrays in float32, the precision of the benchmarks."""
     return tuple(array.astype(np.float32) if array.dtype == np.float64 else array for array in args)

@@ -1,4 +1,4 @@
-"""A3C: one worker is A2C; gradients go to the shared weights; staleness counts the gradients of others."""
+"""A3C: one worker equals A2C, gradients update shared weights, and staleness counts the gradients of others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_one_worker_trains_as_a2c_does(form):
         assert loop.stats() == {"policy_lag": 0, "most_policy_lag": 0, "replaced_actors": 0}
         assert all(seconds > 0 for seconds in loop.phases().values())
 
-        assert loop.state()["learner.step"] == 3 + config["ahead"]  # rollouts played ahead are learned from too
+        assert loop.state()["learner.step"] == 3 + config["ahead"]  # includes the rollouts played ahead
         loop.load_state(state)
         assert_same(loop.state(), state)
         loop.ahead = 0
@@ -107,8 +107,8 @@ def test_phases_are_means_over_the_workers_and_the_rest_is_waiting():
     assert A3c.phases(loop) == {"waiting": 8.0, **dict.fromkeys(PHASES, 2.0)}
 
 
-def sharing(shared, make):
-    """Return a worker's own parameter, and the optimiser that applies its gradients to the shared ones."""
+def make_worker(shared, make):
+    """Return a worker's own parameter, and the optimiser that applies its gradients to the shared weights."""
     import torch
 
     from rl_impls.procgen.a3c import SharedRmsprop
@@ -132,7 +132,7 @@ def test_gradients_of_all_workers_update_the_shared_weights_and_mean_squares():
     def make(tensors):
         return torch.optim.RMSprop(tensors, lr=0.5, alpha=0.9, eps=1e-3)
 
-    workers = [sharing(shared, make) for _ in range(2)]
+    workers = [make_worker(shared, make) for _ in range(2)]
     weights, squares = shared["weights"].astype(float), shared["squares"].astype(float)
     drawn = np.random.default_rng(0).standard_normal((4, 2))
     for k, gradient in enumerate(drawn):

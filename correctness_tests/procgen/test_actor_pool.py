@@ -1,4 +1,4 @@
-"""The processes of actors: what they play, how they are replaced, and that none is left behind."""
+"""Actor processes: rollouts, replacement of dead actors, and cleanup."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ POOLS = weakref.WeakSet()
 
 
 def pool_of(depth=2, faults=None, timeout=60.0):
-    """Start two actors that play nothing."""
+    """Start two fake actors."""
     config = CONFIG | {"faults": faults or {}, "worker_timeout": timeout}
     pool = ActorPool(config, START, depth, FORMS["full"], backends.get("numpy"), depth + 1, FakeActor)
     POOLS.add(pool)
@@ -43,7 +43,7 @@ def pool_of(depth=2, faults=None, timeout=60.0):
 
 @pytest.fixture(autouse=True)
 def no_process_is_left():
-    """Close all pools that a test has started."""
+    """Close the pools of the test, and assert that no process is left."""
     yield
     for pool in list(POOLS):
         pool.close()
@@ -51,7 +51,7 @@ def no_process_is_left():
 
 
 class Numbers(PoolLoop):
-    """A loop that learns nothing, and records what it was given."""
+    """A loop that does not learn, but records the rewards of its rollouts."""
 
     def __init__(self, ahead, faults=None, keep_acting=False):
         update, self.given = SimpleNamespace(reset=lambda: None, load_state=lambda state: None), []
@@ -112,7 +112,7 @@ def test_dead_actor_is_replaced_and_its_pending_rollouts_are_played():
 
 
 def kill_fork_server():
-    """Kill the process that actors are forked from, as a machine without memory does."""
+    """Kill the process that actors are forked from, as the kernel may when memory runs out."""
     os.kill(forkserver._forkserver._forkserver_pid, signal.SIGKILL)
 
 
@@ -123,7 +123,7 @@ def test_actors_killed_together_with_their_fork_server_are_replaced():
         os.kill(process.pid, signal.SIGKILL)
     pool.request(0)
     actions = pool.take(0).actions.tolist()
-    assert actions in ([[1, 1, 2, 2]] * 2, [[2, 2, 1, 1]] * 2)  # whichever is noticed first
+    assert actions in ([[1, 1, 2, 2]] * 2, [[2, 2, 1, 1]] * 2)  # whichever death is noticed first
     assert pool.replaced == 2
 
 
@@ -142,7 +142,7 @@ def test_actor_is_replaced_although_the_fork_server_dies_meanwhile():
 
 @contextlib.contextmanager
 def no_more_files():
-    """Let this process open nothing more."""
+    """Prevent this process from opening more files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = os.dup(0)
     os.close(free)
@@ -161,20 +161,20 @@ def test_failure_to_start_a_replacement_ends_all_actors_with_the_reason():
     message = r"^actor 1 was killed by signal 9 \(SIGKILL\); .*; no other could be started in its place: .*Too many "
     with no_more_files(), pytest.raises(workers.WorkersEnded, match=message):
         pool.take(0)
-    until(lambda: not any(map(alive, pids)), "they have ended")
+    until(lambda: not any(map(alive, pids)), "actors to end")
 
 
 def test_actors_outlive_their_fork_server_and_are_ended_by_close():
     pool = pool_of()
     pids = [process.pid for _, process in pool.members]
     kill_fork_server()
-    until(lambda: not any(process.is_alive() for _, process in pool.members), "multiprocessing to miss the fork server")
+    until(lambda: not any(process.is_alive() for _, process in pool.members), "multiprocessing to lose the fork server")
     pool.request(0)
     pool.take(0)
     assert pool.replaced == 0
     assert all(map(alive, pids))
     pool.close()
-    until(lambda: not any(map(alive, pids)), "actors that end", seconds=5)
+    until(lambda: not any(map(alive, pids)), "actors to end", seconds=5)
 
 
 @pytest.mark.parametrize("message", [b"", bytes(10_000_000)], ids=["short", "long"])
@@ -265,7 +265,7 @@ def test_closed_or_collected_pool_leaves_no_process(how):
         pool.close()
     del pool
     gc.collect()
-    until(lambda: not any(map(alive, pids)), "actors that end")
+    until(lambda: not any(map(alive, pids)), "actors to end")
     assert not children()
 
 

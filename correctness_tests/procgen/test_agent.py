@@ -1,4 +1,4 @@
-"""The agent of Procgen: configuration, figures of its training, and checkpoints."""
+"""The Procgen agent: configuration, training figures, and checkpoints."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_evaluation_plays_another_game_or_mode(make):
     agent, bigfish = make(), make(game="bigfish")  # with equal weights
     own, other = agent.evaluate(2, seed=5), bigfish.evaluate(2, seed=5)
     found = agent.evaluate(2, seed=5, game="bigfish")
-    assert list(found) == ["held_out_return", "held_out_score", "held_out_length"]  # it was trained on no level of it
+    assert list(found) == ["held_out_return", "held_out_score", "held_out_length"]  # no level was trained on
     np.testing.assert_equal(found, {name: other[name] for name in found})
     assert list(agent.evaluate(2, seed=5, mode="hard")) == list(found)
     np.testing.assert_equal(agent.evaluate(2, seed=5, game=SMALL["game"], mode="easy"), own)

@@ -15,7 +15,7 @@ from rl_impls.procgen.agent import Config
 
 @pytest.fixture
 def listening():
-    """Yield a socket that listens."""
+    """Yield a listening socket."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server
 
@@ -25,8 +25,8 @@ def address(server):
     return "{}:{}".format(*server.getsockname())
 
 
-def answering(server, answer):
-    """Have a socket answer the first who speaks to it."""
+def answer_first_request(server, answer):
+    """Answer the first request to a socket, in a thread."""
 
     def serve():
         connection, _ = server.accept()
@@ -52,12 +52,12 @@ def test_only_actors_of_ppo_and_impala_may_use_a_cluster(config):
 
 
 def test_server_that_speaks_http2_is_taken_for_a_cluster(listening):
-    answering(listening, bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+    answer_first_request(listening, bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
     cluster.check_reachable(address(listening))
 
 
 def test_server_that_is_no_cluster_is_rejected(listening):
-    answering(listening, b"HTTP/1.1 400 Bad Request")
+    answer_first_request(listening, b"HTTP/1.1 400 Bad Request")
     with pytest.raises(ValueError, match=f"^cluster='{address(listening)}' is not the address of a Ray cluster$"):
         cluster.check_reachable(address(listening))
 

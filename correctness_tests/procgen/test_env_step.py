@@ -17,12 +17,12 @@ pytestmark = pytest.mark.usefixtures("installed")
 
 
 def actions(seed=0):
-    """Draw i32[T, N]."""
+    """Return random actions i32[T, N]."""
     return np.random.default_rng(seed).integers(ACTIONS, size=(STEPS, 3)).astype(np.int32)
 
 
 def build(frames="in_place"):
-    """Make the op for these games."""
+    """Build the op for the games of ENV."""
     return env_step({"env": ENV}, (actions(),), options=Options(frames=frames), backend=get("numpy"))
 
 

@@ -1,4 +1,4 @@
-"""Evaluation: normalised returns, how episodes are counted, held-out levels, and how actions are chosen."""
+"""Evaluation: normalised returns, numbers of episodes, held-out levels, and deterministic actions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_score_is_normalised_by_the_ranges_of_the_paper():
 
 
 class FakeEnvs:
-    """Environments whose episodes have known lengths; the n-th one in environment k returns 100 k + n lengths[k]."""
+    """Environments with known episode lengths; episode n of environment k has the return 100 k + n lengths[k]."""
 
     def __init__(self, num_envs):
         self.num_envs, self.lengths, self.played = num_envs, 1 + np.arange(num_envs) % 3, 0

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def literal(rewards, values, next_values, terminated, truncated, gamma, gae_lambda):
-    """The advantages, each a sum over all later steps of its episode."""
+    """Return advantages, each as a sum over all later steps of its episode."""
     deltas = rewards + gamma * np.where(terminated, 0, next_values) - values
     return sums_of_later(deltas, np.full_like(deltas, gamma * gae_lambda), terminated | truncated)
 

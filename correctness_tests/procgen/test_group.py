@@ -1,4 +1,4 @@
-"""Two processes of torchrun learn as one does: the same weights, the same play, the same state."""
+"""Two torchrun processes learn the same as one: equal weights, rollouts and states."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ SECONDS = 120
 
 
 def environment():
-    """Return the environment of a command, without what pytest adds."""
+    """Return the environment of a command, without pytest's variables."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     return kept | {"OMP_NUM_THREADS": "1"}
 
 
 def torchrun(*words):
-    """Run a module in two processes of torchrun."""
+    """Run a module in two torchrun processes."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", *map(str, words)]
     return subprocess.run(command, env=environment(), timeout=SECONDS, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
-    """Return the results of two processes, arrays by name."""
+    """Return the results of two processes as arrays by name."""
     path = tmp_path_factory.mktemp("group") / "found.npz"
     done = torchrun("correctness_tests.procgen.group_member", path)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -43,7 +43,7 @@ def test_two_updates_on_half_batches_equal_two_on_the_whole(pair, one_thread):
     losses, weights = updates()
     for name, value in weights.items():
         np.testing.assert_allclose(pair[f"update.{name}"], value, atol=2e-6)
-    assert not np.allclose(pair["losses"], losses, rtol=1e-4)  # each saw its own half
+    assert not np.allclose(pair["losses"], losses, rtol=1e-4)  # each process has its own half
 
 
 def test_the_average_of_all_gradients_is_clipped(one_thread):
@@ -75,7 +75,7 @@ def test_loop_in_two_processes_equals_that_in_one(algorithm, tolerance, pair, on
 
 
 @pytest.mark.slow
-def test_one_process_that_stops_stops_all(pair):
+def test_a_stop_of_one_process_stops_all(pair):
     assert pair["agreed"].tolist() == [True, False]
     assert pair["count"] == 1
 
@@ -83,7 +83,7 @@ def test_one_process_that_stops_stops_all(pair):
 @pytest.mark.slow
 def test_training_in_two_processes_resumes_in_one(tmp_path):
     options = ["--steps", "60", "--num-envs", "4", "--num-steps", "3", "--algorithm", "a2c", "--game", "leaper"]
-    options += ["--batch-size", "25"]  # of PPO's minibatches: A2C does not use it, so no process has to share it
+    options += ["--batch-size", "25"]  # for PPO's minibatches: A2C ignores it, so two processes need not divide it
     done = torchrun("rl_impls.procgen", "train", "--output-dir", tmp_path / "run", *options)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("training from step 0 to 60") == 1

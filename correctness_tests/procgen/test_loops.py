@@ -34,7 +34,7 @@ FORMS = [("torch", "naive"), ("torch", "full"), ("jax", "full")]
 
 @functools.cache
 def wanted(algorithm):
-    """Return what a plain loop plays and learns in two rollouts."""
+    """Return the results of a plain loop for two rollouts."""
     return plain(algorithm, config_of(algorithm), (0, 1))
 
 
@@ -61,7 +61,7 @@ def test_loop_matches_a_plain_loop(algorithm, backend, form):
         np.testing.assert_array_equal(ended, [rollout.ended for rollout in rollouts])
         np.testing.assert_allclose(found, losses, rtol=1e-3, atol=1e-4)
         total = loop.parts @ [1, loop.config["value_weight"], -loop.config["entropy_weight"]]
-        steps = STEPS * ENVS if algorithm == "impala" else 1  # that the loss is summed over
+        steps = STEPS * ENVS if algorithm == "impala" else 1  # over which the loss is summed
         np.testing.assert_allclose(found, steps * total, rtol=1e-4, atol=1e-5)
         assert apart(loop.params, weights[1], played()[1]) < 5e-3
 

@@ -19,7 +19,7 @@ POLICY = {"value_weight": 0.0, "entropy_weight": 0.0, **UNCLIPPED}
 
 
 def loss_of(op, config, batch):
-    """Return ``loss(params)`` in NumPy; for IMPALA, V-trace's targets are those of the initial weights."""
+    """Return ``loss(params)`` in NumPy; for IMPALA, the V-trace targets are fixed to those of the initial weights."""
     weights = {name: config[name] for name in ("value_weight", "entropy_weight")}
     if op == "ppo_update":
         return lambda params: _numpy.ppo_loss(params, batch, clip=config["clip"], **weights)
@@ -66,7 +66,7 @@ def test_update_reports_policy_loss_value_loss_and_entropy(op, backend):
     update, call = learner(op, backend)
     call(batches[1])
     config, batch = in_float64(config), in_float64(batches[1])
-    steps = batch[1].size if op == "impala_update" else 1  # that the loss is summed over
+    steps = batch[1].size if op == "impala_update" else 1  # over which the loss is summed
 
     def loss(value_weight=0.0, entropy_weight=0.0):
         weights = {"value_weight": value_weight, "entropy_weight": entropy_weight}
@@ -76,8 +76,8 @@ def test_update_reports_policy_loss_value_loss_and_entropy(op, backend):
     np.testing.assert_allclose(np.asarray(update.parts), wanted, rtol=1e-4, atol=1e-5)
 
 
-def behaving_alike(batch):
-    """Return a batch of PPO, in float64, whose actions were sampled by the policy that learns."""
+def on_policy(batch):
+    """Return a PPO batch in float64 with the log-probabilities of the current policy."""
     config, _ = problem("ppo_update")
     obs, actions, _, advantages, returns = in_float64(batch)
     logits, _ = _numpy.logits_and_values(in_float64(config["params"]), obs)
@@ -86,7 +86,7 @@ def behaving_alike(batch):
 
 def test_ppo_gradient_at_ratio_1_is_the_policy_gradient_of_a2c():
     _, batches = problem("ppo_update")
-    obs, actions, log_probs, advantages, returns = behaving_alike(batches[0])
+    obs, actions, log_probs, advantages, returns = on_policy(batches[0])
     normalised = (advantages - advantages.mean()) / advantages.std()
     ppo = gradient("ppo_update", (obs, actions, log_probs, advantages, returns), **POLICY)
     a2c = gradient("a2c_update", (obs, actions, normalised, returns), **POLICY)
@@ -97,11 +97,11 @@ def test_ppo_gradient_at_ratio_1_is_the_policy_gradient_of_a2c():
 
 def test_ppo_gradient_is_zero_beyond_the_clip():
     _, batches = problem("ppo_update")
-    obs, actions, log_probs, *_, returns = behaving_alike(batches[0])
+    obs, actions, log_probs, *_, returns = on_policy(batches[0])
     advantages = np.where(np.arange(len(obs)) % 2, 1.0, -1.0)
     beyond = gradient("ppo_update", (obs, actions, log_probs - 0.3 * advantages, advantages, returns), **POLICY)
-    assert all(np.abs(of_one).max() == 0 for of_one in beyond.values())
-    # a ratio that is off on the other side is not clipped
+    assert all(np.abs(value).max() == 0 for value in beyond.values())
+    # a ratio beyond the other side of the clip range is not clipped
     before = gradient("ppo_update", (obs, actions, log_probs + 0.3 * advantages, advantages, returns), **POLICY)
     assert np.abs(before["w_logits"]).max() > 0
 

@@ -38,8 +38,8 @@ def test_convolution_is_the_sum_over_its_window(stride):
         assert found[k, y, x, o] == pytest.approx((window * w[..., o]).sum() + b[o])
 
 
-def as_in_the_paper(params, obs):
-    """Return logits and values of the net of Espeholt et al. 2018, Figure 3, by torch's layers in float64."""
+def residual_net_of_the_paper(params, obs):
+    """Return logits and values of the net of Espeholt et al. 2018, Figure 3, from torch's layers in float64."""
     import torch
     from torch.nn import functional
 
@@ -66,7 +66,7 @@ def test_residual_net_matches_the_paper(backend, form):
     rng = np.random.default_rng(2)
     params, obs = random_weights(rng, "residual"), pictures(rng, 3)
     assert all(np.abs(value).max() > 0 for value in params.values())  # biases too
-    for got, exact in zip(forward(backend, form, params, obs), as_in_the_paper(params, obs)):
+    for got, exact in zip(forward(backend, form, params, obs), residual_net_of_the_paper(params, obs)):
         assert got.dtype == np.float32
         assert got.shape == exact.shape
         assert largest_difference(got, exact) < 1e-5
@@ -160,7 +160,7 @@ def test_batch_may_come_from_the_host_or_the_device(backend, form):
     assert float(backends.get(backend).to_host(update(*update.to_device(*batch)))) == call(batch)
 
 
-def naive_but(op, example, **options):
+def naive_with(op, example, **options):
     """Return an op in torch that is naive except for these options, and its arguments."""
     torch = backends.get("torch")
     args = tuple(map(torch.to_device, example))
@@ -170,18 +170,18 @@ def naive_but(op, example, **options):
 def test_options_take_effect():
     _, (batch, *_) = problem("a2c_update")
     for inference, wanted in (("grad", (True, False)), ("inference_mode", (False, True))):
-        call, args = naive_but("forward", batch[:1], inference=inference)
+        call, args = naive_with("forward", batch[:1], inference=inference)
         logits, _ = call(*args)
         assert (logits.requires_grad, logits.is_inference()) == wanted
     for images, dtype in (("float", "torch.float32"), ("uint8", "torch.uint8")):
-        update, _ = naive_but("a2c_update", batch, images=images)
+        update, _ = naive_with("a2c_update", batch, images=images)
         assert str(update.to_device(*batch)[0].dtype) == dtype
     for zero_grad, kept in (("fill", True), ("none", False)):
-        update, args = naive_but("a2c_update", batch, zero_grad=zero_grad)
+        update, args = naive_with("a2c_update", batch, zero_grad=zero_grad)
         update(*args)
         before = [parameter.grad for parameter in update.parameters]
         update(*args)
         assert {parameter.grad is grad for parameter, grad in zip(update.parameters, before)} == {kept}
     for optimizer, foreach in (("loop", False), ("fused", True)):
-        update, _ = naive_but("a2c_update", batch, optimizer=optimizer)
+        update, _ = naive_with("a2c_update", batch, optimizer=optimizer)
         assert update.optimizer.defaults["foreach"] is foreach

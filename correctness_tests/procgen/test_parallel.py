@@ -1,4 +1,4 @@
-"""PPO and IMPALA with actor processes: without lag as the sequential loop, with lag by older weights."""
+"""PPO and IMPALA with actor processes: equal to the sequential loop without lag, and with older weights with lag."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ limited = limit("actors")
 
 
 def assert_alike(got, wanted):
-    """Check that rewards and ends are the same, and losses nearly: batches of other sizes round differently."""
+    """Assert equal rewards and ends, and similar losses: batches of other sizes round differently."""
     for one, other in zip(got[:2], wanted[:2], strict=True):
         np.testing.assert_array_equal(one, other, strict=True)
     np.testing.assert_allclose(got[2], wanted[2], rtol=1e-3, atol=1e-4)
@@ -89,7 +89,7 @@ def test_parallel_loop_without_lag_matches_the_sequential_one(algorithm, backend
 
 
 def assert_played_by(config, rollouts, weights):
-    """Check that the actors have played each rollout with those weights."""
+    """Assert that the actors played each rollout with the given weights."""
     for index in range(config["actors"]):
         share = env_slice(config, index)
         envs = ProcgenVectorEnv(**actor_config(config)["env"], threads=1)
@@ -102,7 +102,7 @@ def assert_played_by(config, rollouts, weights):
 
 
 class Recording(ParallelLoop):
-    """A loop that learns from a rollout only when its actors have played the next one, and records the rollouts."""
+    """A loop that learns from a rollout only after its actors have played the next one, and records the rollouts."""
 
     def __init__(self, *args):
         self.rollouts = []
@@ -182,7 +182,7 @@ def test_collected_loop_leaves_no_process():
     assert len(pids) == 2
     del loop
     gc.collect()
-    until(lambda: not any(map(alive, pids)), "actors that end")
+    until(lambda: not any(map(alive, pids)), "actors to end")
 
 
 MAIN = """
@@ -215,4 +215,4 @@ def test_killed_or_interrupted_main_process_leaves_no_actors(algorithm, number, 
         else:
             process.send_signal(number)
         assert process.wait(60) != 0
-        until(lambda: not any(map(alive, pids)), "actors that end")
+        until(lambda: not any(map(alive, pids)), "actors to end")

@@ -1,4 +1,4 @@
-"""Actors over Ray play as actors in processes do, survive a dead node, and leave nothing behind."""
+"""Ray actors play like actors in processes, survive the death of a node, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from rl_impls.procgen.problem import impala, ppo
 from .agent_sizes import SMALL
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
-limited = limit("actors over Ray", 300)
+limited = limit("Ray actors", 300)
 MAKE = {"ppo": functools.partial(ppo, epochs=2), "impala": impala}
 
 
 @pytest.fixture(scope="module")
 def ray(unavailable, tmp_path_factory):
-    """Ray, with a secret of this module's own clusters."""
+    """Yield Ray, with an authentication token for this module's clusters."""
     try:
         check_installed("torch")
         cluster.check_installed("torch")
@@ -47,7 +47,7 @@ def ray(unavailable, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def nodes(ray):
-    """A cluster of two nodes of two cores each on this machine."""
+    """Yield a cluster of two nodes with two cores each on this machine."""
     from ray.cluster_utils import Cluster
 
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
@@ -58,7 +58,7 @@ def nodes(ray):
 
 @pytest.fixture
 def build():
-    """Return ``build(op, **config)``, which makes a loop of four environments and eight steps that is closed later."""
+    """Return ``build(op, **config)``, which makes a loop of 4 environments and 8 steps, closed after the test."""
     loops = []
 
     def build(op, **changed):
@@ -78,26 +78,26 @@ def played(loop, count, first=0):
 
 
 def ask(pool, function):
-    """Return the result of a function of each actor, in its process."""
+    """Call a function with each actor, in its process; return the results."""
     import ray
 
     return ray.get([member.__ray_call__.remote(function) for member in pool.members])
 
 
 def node_of(actor):
-    """Return the node that an actor is on."""
+    """Return the id of the node that an actor runs on."""
     import ray
 
     return ray.get_runtime_context().get_node_id()
 
 
 def pid_of(actor):
-    """Return the process of an actor."""
+    """Return the process id of an actor."""
     return os.getpid()
 
 
-def of_ray():
-    """Return the processes of Ray on this machine."""
+def ray_processes():
+    """Return the ids of Ray's processes on this machine."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -106,14 +106,14 @@ def of_ray():
     return {pid for pid in found if alive(pid)}
 
 
-def held(ray):
-    """Return how many objects this process keeps in the store."""
+def num_references(ray):
+    """Return the number of objects in the store that this process references."""
     return len(ray._private.worker.global_worker.core_worker.get_all_reference_counts())
 
 
 @pytest.mark.parametrize("algorithm", MAKE)
 def test_ray_actors_without_lag_match_one_process(nodes, build, algorithm, monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})  # as many threads in processes as over Ray
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})  # as many threads per actor in processes as over Ray
     alone, beside, spread = (
         build(algorithm),
         build(f"parallel_{algorithm}", actors=2, lag=0),
@@ -137,9 +137,9 @@ def test_actors_spread_over_both_nodes_and_leave_no_object_or_process(nodes, bui
     assert len(set(ask(loop.pool, node_of))) == 2
     pids = ask(loop.pool, pid_of)
     played(loop, 4)
-    before = held(ray)
+    before = num_references(ray)
     played(loop, 6, first=4)
-    assert held(ray) == before
+    assert num_references(ray) == before
     assert loop.stats()["most_policy_lag"] == 2
     loop.close()
     until(lambda: not any(map(alive, pids)), "actors to end")
@@ -193,14 +193,14 @@ def test_cluster_without_free_cores_is_an_error_and_stays_connected(nodes, build
 
 
 def test_agent_starts_and_ends_a_local_cluster(ray, tmp_path):
-    before, on_sigterm = of_ray(), signal.getsignal(signal.SIGTERM)
+    before, on_sigterm = ray_processes(), signal.getsignal(signal.SIGTERM)
     agent = ProcgenAgent(seed=0, cluster=cluster.LOCAL, **{**SMALL, "actors": 2})
     try:
         agent.learn()
         assert signal.getsignal(signal.SIGTERM) is on_sigterm
         agent.save(tmp_path / "agent")
-        assert len(of_ray() - before) >= 3
+        assert len(ray_processes() - before) >= 3
     finally:
         agent.close()
-    until(lambda: of_ray() <= before, "Ray to end")
+    until(lambda: ray_processes() <= before, "Ray to end")
     assert not ray.is_initialized()

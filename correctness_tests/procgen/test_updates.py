@@ -22,20 +22,20 @@ MOMENTS = {"ppo_update": ("first", "second"), "a2c_update": ("second",), "impala
 
 
 def adam(step, gradient, first, second, eps):
-    """The step of Adam (Kingma and Ba 2015, Algorithm 1), without the learning rate."""
+    """Return the step of Adam (Kingma and Ba 2015, Algorithm 1), without the learning rate."""
     first[:] = 0.9 * first + 0.1 * gradient
     second[:] = 0.999 * second + 0.001 * gradient**2
     return first / (1 - 0.9**step) / (np.sqrt(second / (1 - 0.999**step)) + eps)
 
 
 def rmsprop(step, gradient, first, second, eps, decay=0.99):
-    """The step of RMSProp, eps outside of the root, without the learning rate."""
+    """Return the step of RMSProp with eps outside the root, without the learning rate."""
     second[:] = decay * second + (1 - decay) * gradient**2
     return gradient / (np.sqrt(second) + eps)
 
 
-def inside(step, gradient, first, second, eps):
-    """The step of RMSProp with eps inside the root, which is another rule."""
+def rmsprop_eps_in_root(step, gradient, first, second, eps):
+    """Return the step of RMSProp with eps inside the root, a different rule."""
     second[:] = 0.99 * second + 0.01 * gradient**2
     return gradient / np.sqrt(second + eps)
 
@@ -59,7 +59,7 @@ def by_hand(op, rule, norm=1e9, updates=3, rate=None, eps=None):
 
 
 def apart(op, got, wanted):
-    """Return how far nearly all weights ended from each other, relative to the largest change in their array."""
+    """Return the difference of nearly all weights, relative to the largest change in their array."""
     return loops.apart(got, wanted, problem(op)[0]["params"])
 
 
@@ -80,7 +80,7 @@ def test_optimiser_follows_its_rule_and_clips_the_gradient_norm(op, norm):
         call(batch)
     assert apart(op, update.params, by_hand(op, RULES[op], norm)) < 1e-3  # torch adds 1e-6 to the norm
     if op != "ppo_update":
-        assert apart(op, update.params, by_hand(op, inside, norm)) > 0.1
+        assert apart(op, update.params, by_hand(op, rmsprop_eps_in_root, norm)) > 0.1
     if norm < 1:
         assert apart(op, update.params, by_hand(op, RULES[op], 10 * norm)) > 1e-2
 
@@ -94,7 +94,7 @@ def test_optimiser_follows_its_rule_and_clips_the_gradient_norm(op, norm):
 )
 def test_eps_and_decay_reach_the_optimiser(op, backend, form):
     config, batches = problem(op)
-    rate = 0.01  # so that weights move much further than they are rounded
+    rate = 0.01  # large enough for rounding errors of weights to be negligible
 
     def learned(**constants):
         update, call = learner(op, backend, form, learning_rate=rate, **constants)
@@ -114,7 +114,7 @@ def test_eps_and_decay_reach_the_optimiser(op, backend, form):
         [
             ("ppo_update", "jax"),
             *((op, "torch") for op in PROBLEMS),
-        ],  # XLA compiles these for 5 s, if for the first time
+        ],  # XLA takes 5 s to compile each of these
         [(op, backend) for op in PROBLEMS for backend in ("torch", "jax")],
     ),
 )

@@ -1,4 +1,4 @@
-"""V-trace is the sum of Eq. 1 of its paper with clipped ratios, and the n-step return where nothing is off-policy."""
+"""V-trace targets are the sums of the paper's Eq. 1, with clipped ratios; on-policy, they are n-step returns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LARGEST = st.sampled_from([0.5, 1.0, 2.0, 100.0])
 
 
 def literal(log_ratios, rewards, values, next_values, terminated, truncated, gamma, rho_bar, c_bar):
-    """Targets, each a sum over all later steps of its episode (Espeholt et al. 2018, Eq. 1), and advantages."""
+    """Return targets, each as a sum over all later steps (Espeholt et al. 2018, Eq. 1), and advantages."""
     ratios, ended = np.exp(log_ratios), terminated | truncated
     rhos, cs = np.where(ratios < rho_bar, ratios, rho_bar), np.where(ratios < c_bar, ratios, c_bar)
     bootstraps = np.where(terminated, 0, next_values)
@@ -43,7 +43,7 @@ def vtrace(backend, form, args, gamma, rho_bar=1.0, c_bar=1.0):
 
 
 def with_ratios(seed, rollout):
-    """A rollout with logarithms of ratios before it."""
+    """Return a rollout, preceded by random log-ratios."""
     return np.random.default_rng(seed).standard_normal(rollout[0].shape), *rollout
 
 
@@ -58,7 +58,7 @@ def test_target_is_the_sum_of_td_errors_with_clipped_ratios(backend, form, rollo
 
 
 def consistent(rollout):
-    """The rollout with values of next states that are those of the states that follow, but where an episode ends."""
+    """Return the rollout with next values equal to the values of the next step, except where an episode ends."""
     rewards, values, next_values, terminated, truncated = rollout
     following = np.where((terminated | truncated)[:-1], next_values[:-1], values[1:])
     return rewards, values, np.concatenate([following, next_values[-1:]]), terminated, truncated

@@ -1,4 +1,4 @@
-"""Helpers for the tests of the game: boards, prescribed draws, and a player."""
+"""Helpers for the tests of the game: boards, prescribed draws, and a greedy player."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOARDS = [  # starting_blocks, dim, dist_to_border, max_steps
 
 
 class Prescribed:
-    """A generator that returns one given row of draws (food, start, heading)."""
+    """A random generator that returns the given draws: food, start, heading."""
 
     def __init__(self, draws):
         self.draws = draws
@@ -48,13 +48,13 @@ def start(env, food, start, heading):
 
 
 def path(obs):
-    """Read the snake off a board: its cells, head first."""
+    """Return the cells of the snake on a board, head first."""
     cells = np.argwhere(obs > 0)
     return cells[np.argsort(-obs[obs > 0])]
 
 
 def towards_food(obs, heading):
-    """Give the action that leads nearer to the food and does not die at once, where there is one."""
+    """Return an action that moves towards the food, and avoids immediate death if possible."""
     head, food = path(obs)[0], np.argwhere(obs == -1)[0]
 
     def cost(action):

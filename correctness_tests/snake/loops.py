@@ -1,7 +1,7 @@
-"""The timed loops, and a plain loop in float64 that replays their actions.
+"""The loops of the benchmarks, and a plain loop in float64 that replays their actions.
 
-A loop acts on what it learns, so rounding may flip a move. Therefore the plain loop plays the recorded actions, and
-reports how far each one is from the greedy action.
+Rounding differences can change an action, and with it the rest of a run. The plain loop therefore replays the recorded
+actions, and reports how far the value of each is from the best one.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from rl_impls.snake.memory import DTYPES, FIELDS
 from rl_impls.snake.problem import collect_and_learn
 from rl_impls.snake.vector_env import PlainEnvs
 
-# Largest relative difference of a loss, and of 99% of the weights, in learning rates an update. optax computes
-# 1 - 0.999^t in float32: its first steps are 5e-5 off, and hundreds of updates multiply that.
+# Largest relative difference of a loss, and largest difference of 99% of the weights in learning rates per update.
+# optax computes 1 - 0.999^t in float32: its first steps are off by 5e-5, which hundreds of updates amplify.
 TOLERANCE = {"torch": (1e-4, 0.001), "jax": (2e-2, 0.1)}
 LOOPS = [  # form, backend, num_envs
     ("naive", "torch", 1),
@@ -37,7 +37,7 @@ LOOPS = [  # form, backend, num_envs
 
 @dataclass
 class Inputs:
-    """Configuration of a loop, and the arguments of a call."""
+    """Configuration and arguments of a loop."""
 
     config: dict
     args: tuple
@@ -45,11 +45,11 @@ class Inputs:
 
 @dataclass
 class Outcome:
-    """What the reference returns for the recorded actions."""
+    """Results of the plain loop for the recorded actions."""
 
     rewards: np.ndarray
     ended: np.ndarray
-    greedy: np.ndarray  # how much less than the best move each action is worth, relative to the largest value
+    value_gaps: np.ndarray  # difference between the best value and that of the action, relative to the largest value
     losses: np.ndarray
     params: dict
     state: dict
@@ -59,7 +59,7 @@ class Outcome:
 def follow(inputs, actions, train_frequency, threaded):
     """Play the recorded actions and learn in float64, step by step.
 
-    A thread plays chunk k by the weights after chunk k - 2 was learned from.
+    If `threaded`, chunk k is played with the weights after the updates of chunk k - 2.
     """
     (_, _, draws, rows), config = inputs.args, inputs.config
     num_steps, num_envs = actions.shape
@@ -68,17 +68,17 @@ def follow(inputs, actions, train_frequency, threaded):
     games.set_state(config["env_state"])
     stored, step, due = list(zip(*config["stored"])), config["step"], iter(rows)
     learner, update = exact_trainer(config, batch_of(stored, rows[0] % 2))
-    acting, rewards, ended, lacking, losses, late = [], [], [], [], [], 0
+    acting, rewards, ended, value_gaps, losses, num_truncated = [], [], [], [], [], 0
     for t in range(num_steps):
         if t % chunk == 0:
             acting.append(learner.params)
         obs = games.observe()
         q = _numpy.q_values(acting[max(0, t // chunk - lag)], obs.astype(np.float64))
-        lacking.append((q.max(axis=1) - q[np.arange(num_envs), actions[t]]) / np.abs(q).max())
+        value_gaps.append((q.max(axis=1) - q[np.arange(num_envs), actions[t]]) / np.abs(q).max())
         _, reward, terminated, truncated, final_obs = games.advance(actions[t], draws[t])
         rewards.append(reward)
         ended.append(terminated | truncated)
-        late += truncated.sum()
+        num_truncated += truncated.sum()
         stored = [*stored, *zip(obs, actions[t], reward, final_obs, terminated)][-config["capacity"] :]
         updates = [k for k in range(step + 1, step + num_envs + 1) if k % train_frequency == 0]
         losses += [update(batch_of(stored, next(due))) for _ in updates]
@@ -91,11 +91,11 @@ def follow(inputs, actions, train_frequency, threaded):
     memory = dict(zip((f"replay_buffer.{name}" for name in FIELDS), batch_of(stored, range(len(stored)))))
     games = {f"env.{name}": value for name, value in games.get_state().items()}
     state = learner.state() | games | memory | {"global_step": step}
-    return Outcome(*map(np.array, (rewards, ended, lacking, losses)), learner.params, state, late)
+    return Outcome(*map(np.array, (rewards, ended, value_gaps, losses)), learner.params, state, num_truncated)
 
 
 def passes_a_multiple(before, after, of):
-    """Return whether a multiple of ``of`` lies in (before, after]; 0 has none."""
+    """Return whether a multiple of ``of`` lies in (before, after]; False if ``of`` is 0."""
     return of > 0 and any(k % of == 0 for k in range(before + 1, after + 1))
 
 
@@ -104,14 +104,14 @@ def batch_of(stored, rows):
 
 
 def check(loop, inputs, options, backend):
-    """Run the loop from its start, and compare its outputs and its state with the reference; return both outputs."""
+    """Run a loop from its initial state, compare its outputs and state with the plain loop, and return both outputs."""
     explore, random_actions, _, rows = inputs.args
     out = actions, rewards, ended, losses = backends.get(backend).to_host(loop(*inputs.args))
     wanted = follow(inputs, actions, options.train_frequency, options.collection == "thread")
     np.testing.assert_array_equal(rewards, wanted.rewards)
     np.testing.assert_array_equal(ended, wanted.ended)
     np.testing.assert_array_equal(actions[explore], random_actions[explore])
-    assert wanted.greedy[~explore].max() < 1e-3
+    assert wanted.value_gaps[~explore].max() < 1e-3
     assert losses.shape == (len(rows),)
     rate = inputs.config["learning_rate"]
     later, most = TOLERANCE[backends.get(backend).library]
@@ -128,14 +128,14 @@ def check(loop, inputs, options, backend):
 
 
 def assert_played_alike(got, wanted):
-    """Assert that the games, the replay buffers and the steps of two states are the same."""
+    """Assert that two states have equal games, replay buffers and step counts."""
     for name, value in wanted.items():
         if name == "global_step" or name.startswith(("env.", "replay_buffer.")):
             np.testing.assert_array_equal(got[name], value, err_msg=name)
 
 
 def timed(form, num_envs, train_frequency=4, batch_size=32, seed=0):
-    """Return the inputs of a benchmark; a compiled loop gets as few steps as the others: rounding flips later moves."""
+    """Return a benchmark's inputs; a compiled loop gets no more steps than others, as rounding flips later moves."""
     form = "full" if form == "compiled" else form
     found = collect_and_learn(seed, num_envs, train_frequency, batch_size, form)
     return Inputs(dict(found.config), found.args)
@@ -155,18 +155,18 @@ def full_ring(inputs):
 
 @functools.cache
 def made(form, backend, num_envs):
-    """Return a loop that tests share, and its inputs."""
+    """Return a loop that tests share through :func:`fresh`, and its inputs."""
     inputs = full_ring(timed(form, num_envs))
     return build("collect_and_learn", backend, inputs.config, inputs.args, form, train_frequency=4), inputs
 
 
 def fresh(form, backend, num_envs):
-    """Return the same after a reset."""
+    """Return a shared loop after a reset, and its inputs."""
     loop, inputs = made(form, backend, num_envs)
     loop.reset()
     return loop, inputs
 
 
 def options_of(form, train_frequency, batch_size=32):
-    """Return a form's options with other numbers."""
+    """Return a form's options with another update frequency and batch size."""
     return replace(backends.forms("snake")[form], train_frequency=train_frequency, batch_size=batch_size)

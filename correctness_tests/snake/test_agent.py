@@ -1,4 +1,4 @@
-"""The DQN as a whole: it draws, learns, evaluates, saves and loads."""
+"""The DQN agent end to end: random draws, training, evaluation, and checkpoints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rl_impls.snake.env import DRAWS
 limited = limit("training or playing")
 
 SMALL = {"hidden": 16, "batch_size": 32, "warm_up": 64, "capacity": 500, "target_frequency": 256}
-TIMES = 300  # chunks that are drawn where shares are counted
+TIMES = 300  # number of chunks sampled to estimate frequencies
 
 
 def make(backend="torch", form="full", **config):
@@ -125,7 +125,7 @@ def test_the_warm_up_stores_random_play(num_envs, warm_up):
     assert state["global_step"] == 0
 
 
-def test_random_play_draws_for_each_game_and_step_anew():
+def test_random_play_draws_independently_for_each_game_and_step():
     state = make(num_envs=64, warm_up=2048, capacity=2048).state()
     actions = state["replay_buffer.action"].reshape(-1, 64)
     assert_as_often(actions, 4)
@@ -148,7 +148,7 @@ def test_learn_counts_what_was_played():
 
 
 def drawn(step, **config):
-    """Return everything that is drawn for the chunk at this step, drawn again and again, each [TIMES, ...]."""
+    """Return TIMES samples of each random draw for the chunk at this step, [TIMES, ...]."""
     config, rng = Config(**SMALL | config), np.random.default_rng(3)
     return [np.array(column) for column in zip(*(draw_chunk(config, rng, step) for _ in range(TIMES)))]
 
@@ -167,7 +167,7 @@ def test_exploration_falls_from_1_to_a_twentieth_over_20_000_steps(num_envs):
 
 @pytest.mark.parametrize(("num_envs", "train_frequency"), [(2, 16), (64, 16)])
 @pytest.mark.parametrize("chunk", [0, 1])
-def test_a_batch_is_drawn_without_replacement_from_all_that_is_stored_then(num_envs, train_frequency, chunk):
+def test_batches_are_drawn_without_replacement_from_all_stored_transitions(num_envs, train_frequency, chunk):
     step, counts = 256 * chunk, []
     *_, rows = drawn(step, num_envs=num_envs, train_frequency=train_frequency, capacity=300)
     stored = SMALL["warm_up"] + step
@@ -181,7 +181,7 @@ def test_a_batch_is_drawn_without_replacement_from_all_that_is_stored_then(num_e
         assert_as_often(rows[:, k], count)
 
 
-def test_actions_and_draws_are_drawn_anew_for_each_game_step_and_chunk():
+def test_actions_and_draws_are_independent_for_each_game_step_and_chunk():
     _, actions, draws, _ = drawn(0, num_envs=16, train_frequency=16)
     assert_as_often(actions, 4)
     assert_each_for_itself(actions, 1 / 4)
@@ -189,7 +189,7 @@ def test_actions_and_draws_are_drawn_anew_for_each_game_step_and_chunk():
 
 
 def straight_up(sizes=(100, 16, 16, 4)):
-    """Return weights of a net that always values the move up highest."""
+    """Return the weights of a net that always values the move up highest."""
     net = {}
     for k, shape in enumerate(itertools.pairwise(sizes)):
         net |= {f"w{k}": np.zeros(shape, np.float32), f"b{k}": np.zeros(shape[1], np.float32)}

@@ -1,4 +1,4 @@
-"""Commands of snake alone: a budget in episodes, and the import of a torch state dict."""
+"""Commands that only snake has: training for a number of episodes, and importing a torch state dict."""
 
 from __future__ import annotations
 

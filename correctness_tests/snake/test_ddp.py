@@ -1,4 +1,4 @@
-"""The update in two processes: it equals that of one process, and leaves nothing behind."""
+"""An update in two processes equals an update in one, and leaves no process or file behind."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ UPDATES = 5
 limited = limit("the second process")
 
 
-def left(folder):
-    """Return what is left in the temporary directory and in shared memory."""
+def leftover_files(folder):
+    """Return the files left in the temporary directory and in shared memory."""
     return [*folder.iterdir(), *Path("/dev/shm").glob(f"torch_{os.getpid()}_*")]
 
 
 @pytest.fixture(scope="module")
 def given():
-    """Return the configuration, and some batches whose halves differ much."""
+    """Return a configuration, and batches whose halves differ greatly."""
     config, batches = problem(0, batches=UPDATES)
     for _, _, rewards, _, _ in batches:
         rewards[16:] *= 10
@@ -55,7 +55,7 @@ def made(given, temporary):
 
 @pytest.fixture
 def two(made):
-    """Return the step in two processes and its update, after a reset."""
+    """Return the train step in two processes, after a reset, and its update function."""
     step, update = made
     step.reset()
     return step, update
@@ -63,7 +63,7 @@ def two(made):
 
 @pytest.fixture
 def one(given):
-    """Return the same in one process."""
+    """Return the train step in one process, and its update function."""
     return trainer("torch", given[0], given[1][0], "full")
 
 
@@ -75,7 +75,7 @@ def test_weights_and_losses_equal_those_of_one_process(given, one, two):
 
 
 def test_moments_equal_those_of_one_process(given, one, two):
-    """Adam's steps hide the size of a gradient; its first moment shows it."""
+    """Adam's steps hardly depend on the scale of a gradient, but its first moment does."""
     one[1](given[1][0])
     two[1](given[1][0])
     wanted, got = one[0].state(), two[0].state()
@@ -120,7 +120,7 @@ def test_batches_of_odd_or_other_size_are_refused(given, two):
     assert len(children()) == 1
 
 
-def test_a_second_one_at_the_same_time_is_refused(given, two):
+def test_a_second_ddp_learner_in_one_process_is_refused(given, two):
     with pytest.raises(RuntimeError, match="in a process group: close"):
         trainer("torch", given[0], given[1][0], "ddp")
     two[1](given[1][0])
@@ -132,18 +132,18 @@ def test_other_backends_refuse(backend, given):
         trainer(backend, given[0], given[1][0], "ddp")
 
 
-def test_nothing_is_left_in_the_temporary_directory_even_while_it_runs(two, temporary):
-    assert left(temporary) == []
+def test_running_processes_keep_no_temporary_files(two, temporary):
+    assert leftover_files(temporary) == []
 
 
-def test_close_ends_the_second_process_and_may_come_twice(given, made, temporary):
+def test_close_ends_the_second_process_and_can_be_called_twice(given, made, temporary):
     step, update = made
     pids = children()
     step.close()
     step.close()
     assert not any(map(alive, pids))
     assert children() == []
-    assert left(temporary) == []
+    assert leftover_files(temporary) == []
     with pytest.raises(RuntimeError, match="the second process was ended by close"):
         update(given[1][0])
 
@@ -157,7 +157,7 @@ def test_a_failure_of_the_second_process_is_reported_and_ends_both(given, made, 
     with pytest.raises(RuntimeError, match="two processes failed: TypeError: 'NoneType' object is not callable"):
         update(given[1][0])
     assert not alive(pid)
-    assert left(temporary) == []
+    assert leftover_files(temporary) == []
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 STATE = np.float32([1, 0])
 
 
-def test_benchmark_of_the_source_runs_with_its_import_changed(capsys):
+def test_benchmark_of_the_original_code_runs_with_a_changed_import(capsys):
     # fmt: off
     import time
 
@@ -47,7 +47,7 @@ def test_benchmark_of_the_source_runs_with_its_import_changed(capsys):
     assert all((agent.params[name] != untrained[name]).any() for name in untrained)
 
 
-def test_arguments_of_the_environment_have_the_names_of_the_source_too():
+def test_environment_accepts_the_argument_names_of_the_original_code():
     from rl_impls.snake.env import SnakeEnv
 
     assert SnakeEnv(startingBlocks=2, dim=8, distToBorder=1).geometry == SnakeEnv(2, 8, 1).geometry
@@ -57,7 +57,7 @@ def test_arguments_of_the_environment_have_the_names_of_the_source_too():
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_an_agent_learns_the_values_and_acts_by_them(backend):
-    """Action 2 is rewarded by 1 in the only state, and half of the next value counts: 2 = 1 + 2 / 2, and 1 = 2 / 2."""
+    """In the only state, action 2 earns 1; with gamma 0.5, its value is 2 = 1 + 2 / 2, and the others are 1 = 2 / 2."""
     agent = DQNAgent(2, 3, backend=backend, hidden=16, gamma=0.5, capacity=300, learning_rate=5e-3, target_frequency=50)
     rng = np.random.default_rng(0)
     for k in range(1_000):

@@ -1,4 +1,4 @@
-"""The game: its rules, its Gymnasium API, and the input that it refuses."""
+"""The game: rules, Gymnasium API, and rejected input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from correctness_tests.snake.games import (
 
 
 def play(env, actions):
-    """Give the rewards of some actions, and what the last of them returned."""
+    """Play some actions; return their rewards, and the complete result of the last step."""
     outcomes = [env.step(action) for action in actions]
     return [outcome[1] for outcome in outcomes], outcomes[-1]
 
@@ -32,9 +32,9 @@ def test_the_registered_environment_passes_the_gymnasium_checker():
     import gymnasium
     from gymnasium.utils.env_checker import check_env
 
-    made = gymnasium.make("rlgauge/Snake-v0", dim=8)
-    assert made.observation_space == gymnasium.spaces.Box(-1, 1, (8, 8), np.float32)
-    assert made.action_space.n == 4
+    env = gymnasium.make("rlgauge/Snake-v0", dim=8)
+    assert env.observation_space == gymnasium.spaces.Box(-1, 1, (8, 8), np.float32)
+    assert env.action_space.n == 4
     check_env(gymnasium.make("rlgauge/Snake-v0", render_mode="ansi").unwrapped)
     games = gymnasium.make_vec("rlgauge/Snake-v0", num_envs=5, dim=8)
     assert games.unwrapped.__class__.__name__ == "SnakeVectorEnv"
@@ -50,7 +50,7 @@ def test_a_reset_draws_start_heading_and_food():
     obs, _ = start(env, food=20, start=16 + 15, heading=4 + LEFT)
     np.testing.assert_array_equal(path(obs), [(5, 5), (5, 6), (5, 7)])
     assert obs[2, 4] == -1
-    obs, _ = start(env, food=43, start=15, heading=LEFT)  # of 40 cells before the snake and 21 after it
+    obs, _ = start(env, food=43, start=15, heading=LEFT)  # 45 free cells precede the snake, and 16 follow it
     assert obs[5, 3] == -1
     obs, _ = start(env, food=45, start=15, heading=LEFT)
     assert obs[6, 0] == -1
@@ -86,7 +86,7 @@ def test_a_reversal_keeps_the_heading(blocks, heading):
 
 
 def square_snake():
-    """A snake of four on a 7 x 7 board, its head next to its tail."""
+    """Return a game with a snake of four on a 7 x 7 board, its head next to its tail."""
     env = make((4, 7, 3, 500))
     start(env, food=0, start=0, heading=RIGHT)
     play(env, [DOWN, LEFT])

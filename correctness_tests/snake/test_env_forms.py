@@ -1,4 +1,4 @@
-"""The plain, vectorised and JAX forms of the game: they agree on every number."""
+"""The plain, vectorised and JAX forms of the game give equal results."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ JAX_DTYPES = {"f": np.float32, "i": np.int32, "b": np.bool_}
 Outcome = namedtuple("Outcome", "obs reward terminated truncated foods final_obs final_foods")
 
 
-class Dice:
-    """The forms of the game that take a number of draws share what a test asks of them."""
+class Form:
+    """Base class of the forms of the game, which take their random draws as arguments."""
 
     def __init__(self, board):
         from rl_impls.snake.env import Geometry
@@ -48,7 +48,7 @@ class Dice:
         self.geometry = Geometry(*board)
 
 
-class Plain(Dice):
+class Plain(Form):
     def __init__(self, board):
         super().__init__(board)
         self.envs = [make(board) for _ in range(N)]
@@ -67,7 +67,7 @@ class Plain(Dice):
         return Outcome(*map(np.array, zip(*outcomes)))
 
 
-class Vector(Dice):
+class Vector(Form):
     def __init__(self, board):
         super().__init__(board)
         self.env = make_vector(board)
@@ -93,7 +93,7 @@ class Vector(Dice):
         return Outcome(*numbers, foods, final_obs, final_foods)
 
 
-class Jax(Dice):
+class Jax(Form):
     def __init__(self, board):
         super().__init__(board)
         self.jit_reset, self.jit_step = compiled(self.geometry)
@@ -119,7 +119,7 @@ def compiled(geometry):
 
 
 class ThreeForms(RuleBasedStateMachine):
-    seen = None  # counts of what happened, over all examples
+    seen = None  # counts of events over all examples
 
     @initialize(board=st.sampled_from(BOARDS), seed=st.integers(0, 2**32 - 1))
     def begin(self, board, seed):
@@ -184,7 +184,7 @@ def test_all_forms_agree_on_every_number():
 @pytest.mark.parametrize("form", [Plain, Vector, Jax])
 def test_a_full_board_ends_with_a_reward_and_no_food(form):
     games = form((1, 2, 0, 500))
-    draws = np.zeros((N, 3), np.int32)  # food on the first free cell, the head on the first of all
+    draws = np.zeros((N, 3), np.int32)  # food on the first free cell, and the head on cell 0
     games.reset(draws)
     for action, food, length in ((RIGHT, 1, 2), (DOWN, 0, 3)):
         outcome = games.step(np.full(N, action), draws + np.int32([food, 0, 0]))

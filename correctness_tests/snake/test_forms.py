@@ -1,4 +1,4 @@
-"""Options of a DQN: each gives the same bits, close results, or a stated difference."""
+"""DQN options: each gives bit-identical results, close results, or a known difference."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ UPDATES = 3
 NAIVE = {}
 
 
-def done(backend, options):
-    """Return the losses and weights of the same updates, and the actions on the same boards, with these options."""
-    made = backends.get(backend)
+def run_ops(backend, options):
+    """Return losses, weights and actions with these options, on the same batches and boards for all options."""
+    implementation = backends.get(backend)
     config, batches = problem(7, batches=UPDATES)
     rng = np.random.default_rng(8)
     stored, obs, explore = transitions(rng, 100), boards(rng, 64), rng.random(64) < 0.1
@@ -50,12 +50,12 @@ def done(backend, options):
     rows = rng.choice(100, 32, replace=False)
 
     def op(name, config, example):
-        return made.build("snake", name, config, tuple(map(made.to_device, example)), options)
+        return implementation.build("snake", name, config, tuple(map(implementation.to_device, example)), options)
 
     train = op("train_step", config, batches[0])
-    losses = [float(made.to_host(train(*map(made.to_device, batch)))) for batch in batches]
+    losses = [float(implementation.to_host(train(*map(implementation.to_device, batch)))) for batch in batches]
     actions = op("act", config, acting)(*acting)
-    batch = made.to_host(op("sample", {"stored": stored}, (rows,))(rows))
+    batch = implementation.to_host(op("sample", {"stored": stored}, (rows,))(rows))
     wanted = [column[rows] for column in stored]
     for got, exact in zip(batch, wanted, strict=True):
         np.testing.assert_array_equal(got, exact, strict=True)
@@ -64,13 +64,13 @@ def done(backend, options):
 
 def naive(backend):
     if backend not in NAIVE:
-        NAIVE[backend] = done(backend, Options())
+        NAIVE[backend] = run_ops(backend, Options())
     return NAIVE[backend]
 
 
 @pytest.mark.parametrize(("option", "value"), SAME)
 def test_an_option_leaves_every_bit_the_same(option, value):
-    (losses, params, actions), wanted = done("torch", replace(Options(), **{option: value})), naive("torch")
+    (losses, params, actions), wanted = run_ops("torch", replace(Options(), **{option: value})), naive("torch")
     np.testing.assert_array_equal(losses, wanted[0])
     np.testing.assert_array_equal(actions, wanted[2])
     assert differences(params, wanted[1]).max() == 0
@@ -78,7 +78,7 @@ def test_an_option_leaves_every_bit_the_same(option, value):
 
 @pytest.mark.parametrize(("option", "value"), CLOSE)
 def test_an_option_changes_the_order_of_sums_only(option, value):
-    (losses, params, actions), wanted = done("torch", replace(Options(), **{option: value})), naive("torch")
+    (losses, params, actions), wanted = run_ops("torch", replace(Options(), **{option: value})), naive("torch")
     np.testing.assert_allclose(losses, wanted[0], rtol=1e-6)
     np.testing.assert_array_equal(actions, wanted[2])
     assert np.quantile(differences(params, wanted[1]), 0.99) < 1e-6
@@ -87,7 +87,7 @@ def test_an_option_changes_the_order_of_sums_only(option, value):
 
 @pytest.mark.parametrize(("backend", "form"), [("torch", "bfloat16"), ("jax", "bfloat16"), ("torch", "float16")])
 def test_half_precision_is_close_and_not_the_same(backend, form):
-    (losses, params, actions), wanted = done(backend, FORMS[form]), naive(backend)
+    (losses, params, actions), wanted = run_ops(backend, FORMS[form]), naive(backend)
     np.testing.assert_allclose(losses, wanted[0], rtol=2e-2)
     assert (losses != wanted[0]).all()
     assert (actions == wanted[2]).mean() > 0.9
@@ -99,7 +99,7 @@ def test_half_precision_is_close_and_not_the_same(backend, form):
 
 def test_float16_skips_an_update_that_overflows_and_halves_the_scale():
     config, [(obs, actions, rewards, *rest)] = problem(7)
-    batch = obs, np.zeros_like(actions), np.full_like(rewards, 1e3), *rest  # one bias's gradient is the scale, 2**16
+    batch = obs, np.zeros_like(actions), np.full_like(rewards, 1e3), *rest  # one bias's gradient overflows, at 2**16
     step, update = trainer("torch", config, batch, "float16")
     update(batch)
     assert differences(step.params, config["params"]).max() == 0

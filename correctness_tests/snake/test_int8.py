@@ -1,4 +1,4 @@
-"""The net in 8 bits: quantised, and close to the net in float32."""
+"""The net quantised to 8 bits, which is close to the net in float32."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOARDS = 512
 
 @pytest.fixture(scope="module")
 def quantised(tmp_path_factory):
-    """Yield the configuration, boards and the net in 8 bits; no temporary file may be left behind."""
+    """Yield a configuration, boards and the 8-bit net; fail if a temporary file is left behind."""
     rng = np.random.default_rng(0)
     config, obs, folder = snake.config(rng), snake.boards(rng, BOARDS), tmp_path_factory.mktemp("int8")
     with pytest.MonkeyPatch.context() as patch:
@@ -32,7 +32,7 @@ def assert_close_to_float32(net, params, obs):
     assert (got.argmax(axis=1) == wanted.argmax(axis=1)).mean() >= 0.95
 
 
-def test_error_is_that_of_8_bits_and_not_of_another_summation_order(quantised):
+def test_quantisation_error_exceeds_rounding_error(quantised):
     config, obs, net = quantised
     net.load(config["params"])
     wanted = q_values(config["params"], obs)

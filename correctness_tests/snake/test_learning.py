@@ -1,10 +1,10 @@
 """The DQN learns to eat: minutes of training, so marked slow.
 
-The defaults of ``Config`` do not reach five foods in a few minutes of one core. Mean foods of 200 greedy episodes after
-so many steps, trained compiled on JAX in one environment with an update every fourth step:
+The defaults of ``Config`` do not reach five foods within a few minutes on one core. Mean foods of 200 greedy episodes
+by number of environment steps, for the compiled form on JAX with one environment and an update every fourth step:
 
 =============================================  =====  =======  =======  =======
-numbers unlike the defaults                     seed  200,000  300,000  400,000
+changes to the defaults                         seed  200,000  300,000  400,000
 =============================================  =====  =======  =======  =======
 none (gamma 0.99, capacity 10,000, rate 1e-3)      0      2.4      2.5      2.6
 none                                               1      2.7      2.2      2.6
@@ -18,7 +18,7 @@ gamma 0.95, capacity 50,000, rate 5e-4             1      6.2      6.6
 gamma 0.95, capacity 50,000, rate 5e-4             2      4.8      5.8
 =============================================  =====  =======  =======  =======
 
-An update every step of the defaults came to 1.0 after 200,000 steps (seed 0).
+The defaults with an update every step reach 1.0 after 200,000 steps (seed 0).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ import pytest
 pytestmark = pytest.mark.slow
 
 LEARNS = {"learning_rate": 5e-4, "gamma": 0.95, "capacity": 50_000}
-# with a batch of 32 an update every fourth step is behind at 40,000 steps: 1.2 and 1.7 foods against 2.8 and 2.4
+# with batch size 32, updates every fourth step are behind at 40,000 steps: 1.2 and 1.7 foods against 2.8 and 2.4
 EQUAL = LEARNS | {"num_envs": 16, "batch_size": 64}
 EPISODES = 200
 
 
 def foods_after(steps, seed, train_frequency, settings):
-    """Train compiled on JAX; return the mean foods of greedy episodes on games of another seed."""
+    """Train the compiled form on JAX; return the mean foods of greedy episodes with another seed."""
     from rl_impls.snake.agent import SnakeAgent
 
     agent = SnakeAgent("jax", "compiled", seed=seed, train_frequency=train_frequency, **settings)

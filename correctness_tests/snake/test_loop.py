@@ -1,4 +1,4 @@
-"""The loops on the timed inputs, against a plain loop in float64; see :mod:`.loops`."""
+"""Loops on the benchmarks' inputs, against a plain loop in float64; see :mod:`.loops`."""
 
 from __future__ import annotations
 

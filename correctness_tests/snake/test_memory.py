@@ -1,4 +1,4 @@
-"""The replay memories against a plain list that keeps the last transitions."""
+"""The replay buffers against a plain list of the last transitions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SIZE = 3
 
 
 def numbered(first, count):
-    """Return transitions no two numbers of which are the same, but for the flags."""
+    """Return transitions whose values are all distinct, except for the terminated flags."""
     number = np.arange(first, first + count, dtype=np.float32)
     board = number[:, None] + np.float32([0, 0.25, 0.5])
     return board, number.astype(np.int32), -number, board + np.float32(0.125), number % 2
 
 
 def columns_of(items):
-    """Return each field of some transitions as one array."""
+    """Return one array per field of some transitions."""
     return [np.array([item[k] for item in items], dtype) for k, dtype in enumerate(DTYPES)]
 
 
@@ -41,7 +41,7 @@ def assert_same(got, items):
 
 
 class LikeAList(RuleBasedStateMachine):
-    """All memories behave like a list that is cut to its last ``capacity`` items."""
+    """All replay buffers behave like a list truncated to its last ``capacity`` items."""
 
     @initialize(capacity=st.integers(1, 9))
     def make(self, capacity):

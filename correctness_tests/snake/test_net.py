@@ -75,7 +75,7 @@ def test_torch_gradient_matches_finite_differences_of_the_reference(seed):
     assert errors.min() < 0.9
     assert errors.max() > 1.1
 
-    def slope(direction, step=1e-7):  # so short that no ReLU is likely to change in between
+    def slope(direction, step=1e-7):  # so small that no ReLU is likely to switch
         forth, back = ({k: v + sign * step * direction[k] for k, v in params.items()} for sign in (1, -1))
         return (_numpy.loss(forth, target, batch, GAMMA) - _numpy.loss(back, target, batch, GAMMA)) / (2 * step)
 
@@ -100,7 +100,7 @@ def norm(state, part):
 @pytest.mark.parametrize(("backend", "form"), quick(LEARNERS[:2] + LEARNERS[3:], LEARNERS))
 def test_the_norm_of_the_gradient_is_clipped(backend, form):
     config, batches = problem(1, batches=3)
-    for k in (0, 2):  # the Huber loss bounds what a reward can do, not what a board can
+    for k in (0, 2):  # the Huber loss bounds the effect of large rewards, but not of large boards
         obs, actions, rewards, *rest = batches[k]
         batches[k] = (300 * obs, actions, 1e4 * rewards, *rest)
     wanted, exact_update = exact_trainer(config, batches[0])
@@ -110,7 +110,7 @@ def test_the_norm_of_the_gradient_is_clipped(backend, form):
         exact = exact_update(batch)
         assert abs(update(batch) - exact) < 1e-4 * exact
         free_update(batch)
-        if k == 0:  # Adam's first moment is a tenth of the first gradient
+        if k == 0:  # after one update, Adam's first moment is a tenth of the gradient
             assert abs(norm(got.state(), "first") - 0.1 * config["max_grad_norm"]) < 1e-4
             assert norm(free.state(), "first") > 0.2 * config["max_grad_norm"]
     assert_trained_alike(got.params, wanted.params, config["learning_rate"], 3)

@@ -1,4 +1,4 @@
-"""Loops that resume from a state: bit for bit, and with another form or backend."""
+"""Loops resume from a state: bit for bit, and with another form or backend."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ limited = limit("a loop's thread")
 
 
 def split(inputs):
-    """Return the arguments of the first half of the steps and updates, and of the second."""
+    """Return the arguments of two calls that make half of the steps and updates each."""
     halves = zip(*(np.split(np.asarray(array), 2) for array in inputs.args))
     return [tuple(half) for half in halves]
 
 
 def restored(state):
-    """Return a copy, as from a checkpoint."""
+    """Return a copy of a state, as if loaded from a checkpoint."""
     return {name: np.array(value) for name, value in state.items()}
 
 
@@ -33,7 +33,7 @@ def restored(state):
         [loop for loop in LOOPS if loop[0] != "threaded"],
     ),
 )
-def test_two_halves_with_a_checkpoint_in_between_are_one_run(form, backend, num_envs):
+def test_two_halves_with_a_checkpoint_in_between_equal_one_run(form, backend, num_envs):
     whole, inputs = fresh(form, backend, num_envs)
     first, second = split(inputs)
     wanted = whole(*inputs.args)
@@ -47,7 +47,7 @@ def test_two_halves_with_a_checkpoint_in_between_are_one_run(form, backend, num_
             np.testing.assert_array_equal(np.concatenate(two), one)
         assert_state_equal(loop.state(), whole.state())
         assert_state_equal(state, kept)
-        loop(*first)  # and is elsewhere
+        loop(*first)  # moves on to another state
         loop.load_state(state)
         assert_state_equal(loop.state(), kept)
 
@@ -74,7 +74,7 @@ def unlike(config):
 def test_another_form_goes_on_from_a_checkpoint(before, after):
     inputs = full_ring(timed("full", 1))
     _, *rest = inputs.args
-    inputs = Inputs(inputs.config, (np.ones_like(inputs.args[0]), *rest))  # the moves depend on no rounding
+    inputs = Inputs(inputs.config, (np.ones_like(inputs.args[0]), *rest))  # random moves, which rounding cannot change
     first, second = split(inputs)
     one = build("collect_and_learn", before[1], inputs.config, first, before[0], train_frequency=4)
     other = build("collect_and_learn", after[1], unlike(inputs.config), second, after[0], train_frequency=4)

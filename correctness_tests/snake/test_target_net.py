@@ -24,13 +24,13 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="module")
 def given():
-    """Return the configuration, with a target net that values each move 2 higher, and some batches."""
+    """Return a configuration with a target net that values each move 2 higher, and batches."""
     config, batches = problem(3, batches=UPDATES)
     return config | {"target": config["params"] | {"b2": config["params"]["b2"] + 2}}, batches
 
 
 def trained(backend, form, config, batches, sync=False):
-    """Return the losses of some updates and the state after them; with ``sync`` the target is copied before each."""
+    """Return the losses of some updates, and the final state; with `sync`, copy the target net before each update."""
     step, update = trainer(backend, config, batches[0], form)
     losses = []
     try:

@@ -36,7 +36,7 @@ def test_arrays_of_a_step_are_new():
         np.testing.assert_array_equal(array, copied)
 
 
-def test_no_games_are_refused():
+def test_zero_games_are_refused():
     with pytest.raises(ValueError, match=r"^num_envs=0 should be an integer from 1"):
         make_vector(n=0)
 
@@ -65,7 +65,7 @@ def test_games_are_reset_before_their_first_step():
 
 @pytest.fixture
 def sync():
-    """Yield Gymnasium's own vector environment over plain games, which reset in the same step."""
+    """Yield Gymnasium's own vector environment over plain games, with autoreset in the same step."""
     env = gymnasium.vector.SyncVectorEnv([lambda: make(BOARDS[1])] * N, autoreset_mode="SameStep")
     yield env
     env.close()
@@ -77,13 +77,13 @@ def prescribe(sync, draws):
 
 
 def assert_equivalent(got, expected):
-    """Compare arrays, dtypes and infos; rewards alone are float32 here and float64 there."""
+    """Assert equal arrays, dtypes and infos, except that our rewards are float32 and Gymnasium's are float64."""
     if len(got) == 5:
         got = got[0], got[1].astype(np.float64), *got[2:]
     assert data_equivalence(got, expected)
 
 
-def test_steps_and_resets_are_those_of_a_sync_vector_env(sync):
+def test_steps_and_resets_equal_those_of_a_sync_vector_env(sync):
     env, rng = make_vector(BOARDS[1]), np.random.default_rng(0)
 
     def draws():

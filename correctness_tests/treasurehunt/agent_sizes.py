@@ -1,4 +1,4 @@
-"""A small agent for the tests of all agents, and the names of what its evaluation returns, in order."""
+"""Configuration of small agents for the tests of all agents, and the figures of their evaluation, in order."""
 
 SMALL = {
     "num_agents": 2, "height": 6, "width": 6, "turns": 6, "spawn": 0.1, "num_worlds": 2, "hidden": 8, "batch_size": 8,

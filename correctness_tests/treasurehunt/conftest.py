@@ -1,4 +1,4 @@
-"""Fixtures of the treasurehunt tests."""
+"""Fixtures for the treasurehunt tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(params=["cells", "arrays"])
 def form(request):
-    """Return the class of the worlds: of Python objects, or of arrays."""
+    """Return a class of worlds, made of Python objects or of arrays."""
     from rl_impls.treasurehunt.vector_env import WORLDS
 
     return WORLDS[request.param]

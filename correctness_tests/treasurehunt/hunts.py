@@ -1,4 +1,4 @@
-"""Small loops with all their random draws, and a plain loop in float64 that replays recorded actions."""
+"""Small training loops with their random draws, and a plain loop in float64 that replays recorded actions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rl_impls.treasurehunt.vector_env import ACTIONS, DRAWS, CellWorlds, Setting
 
 SMALL = {"num_agents": 2, "height": 6, "width": 6, "turns": 6, "spawn": 0.1}
 BATCH = 10
-GREEDY = 1e-4  # an action that is worth less than the best by no more than this counts as greedy
+GREEDY = 1e-4  # an action counts as greedy if its value is within this distance of the best
 
 
 def build(op, backend, config, example, form="full", **options):
-    """Build one op; it takes and returns NumPy arrays."""
+    """Build an op that takes and returns NumPy arrays."""
     options = replace(backends.forms("treasurehunt")[form], **options)
     return backends.get(backend).build("treasurehunt", op, config, example, options)
 
@@ -37,7 +37,7 @@ def random_actions(rng, *shape):
 
 
 def play_randomly(rng, settings, num_worlds, capacity):
-    """Play two and a half random episodes.  -> a memory of the two whole ones, which a third will overflow; worlds"""
+    """Play two and a half random episodes; return a memory of the two complete ones, and the state of the worlds."""
     memory = Memory(settings.num_agents, num_worlds, capacity, settings.frame)
     worlds = CellWorlds(settings, num_worlds)
     for turns in (settings.turns, settings.turns, settings.turns // 2):
@@ -56,12 +56,12 @@ def loop_config(rng, num_worlds=1, hidden=16, **settings):
     """Return the configuration of a small loop."""
     settings = Settings(**SMALL | settings)
     nets = [_numpy.init_params(rng, settings.num_agents, FRAMES * settings.frame, hidden) for _ in range(2)]
-    for net in nets:  # so that the best action depends on what is seen
+    for net in nets:  # makes the best action depend on the observation
         net["w_state"] *= 3
         net["w_hidden"] *= 3
         net["w_heads"] -= net["w_heads"].mean(axis=1, keepdims=True)
         net["b_heads"] *= 0
-    capacity = num_worlds * (3 * (settings.turns + 1) - 1)
+    capacity = num_worlds * (3 * (settings.turns + 1) - 1)  # one row too small for a third episode
     memory, state = play_randomly(rng, settings, num_worlds, capacity)
     return {
         "params": nets[0], "target": nets[1], "learning_rate": 2.5e-4, "gamma": 0.99, "max_grad_norm": 1.0,
@@ -78,7 +78,7 @@ def draw_turns(rng, settings, num_worlds, epsilon=0.3):
 
 
 def draw_epochs(rng, config, num_worlds, epochs, epsilon=0.3):
-    """Return the arguments of the op ``epoch``, for some epochs in succession."""
+    """Return the arguments of the op ``epoch`` for consecutive epochs."""
     settings = settings_of(config)
     memory = Memory(settings.num_agents, num_worlds, config["capacity"], settings.frame)
     memory.restore(config["stored"])
@@ -98,21 +98,21 @@ def draw_epochs(rng, config, num_worlds, epochs, epsilon=0.3):
 
 
 def hunt(seed=0, num_worlds=1, epochs=2, epsilon=0.3, **changes):
-    """Return the configuration of a small loop, and the arguments of some epochs."""
+    """Return the configuration of a small loop, and the arguments of its epochs."""
     rng = np.random.default_rng(seed)
     config = loop_config(rng, num_worlds, **changes)
     return config, draw_epochs(rng, config, num_worlds, epochs, epsilon)
 
 
 def stacked(frames):
-    """Stack the last frames f[N, K, F], with zeros before the first.  -> states f64[N, K, S]"""
+    """Return the states f64[N, K, S] after some frames f[N, K, F], with zeros before the first frame."""
     blank = np.zeros_like(frames[0])
     frames = [*[blank] * (FRAMES - len(frames)), *frames[-FRAMES:]]
     return np.concatenate(frames, axis=-1).astype(np.float64)
 
 
 class PlainHunt:
-    """Plays given actions, values every action it could have played, and learns, all in float64."""
+    """A loop in float64 that plays given actions, computes the values of all actions, and learns."""
 
     def __init__(self, config, num_worlds, order="together"):
         self.settings, self.gamma, self.order = settings_of(config), config["gamma"], order
@@ -132,7 +132,7 @@ class PlainHunt:
         return [{name: state[f"{part}.{name}"] for name in self.params} for part in ("online", "target")]
 
     def turn(self, actions, draws, taus):
-        """Play a turn.  -> rewards f32[N, K], values of each action f64[N, K, A]"""
+        """Play a turn; return the rewards f32[N, K] and the action values f64[N, K, A]."""
         obs, rewards = self.worlds.observe(), []
         for n in range(self.settings.num_agents):
             if self.order == "interleaved":
@@ -145,12 +145,12 @@ class PlainHunt:
         return np.array(rewards), values
 
     def turns(self, actions, draws, taus, explore, random_actions):
-        """Play some turns.  -> rewards f32[T, N, K], values f64[T, N, K, A]"""
+        """Play several turns; return the rewards f32[T, N, K] and the action values f64[T, N, K, A]."""
         rewards, values = zip(*map(self.turn, actions, draws, taus))
         return np.array(rewards), np.array(values)
 
     def epoch(self, actions, reset_draws, draws, taus, explore, random_actions, rows, train_taus, noise):
-        """Play and learn.  -> the same, and losses f64[N]"""
+        """Play an epoch and learn; return the rewards, the action values and the losses f64[N]."""
         self.worlds.reset(reset_draws)
         self.frames = []
         played = self.turns(actions, draws, taus, explore, random_actions)
@@ -163,5 +163,5 @@ class PlainHunt:
 
 
 def shortfall(actions, values):
-    """Return how much less than the best of ``values`` f[..., A] each action is worth, f[...]."""
+    """Return the difference f[...] between the best of the values f[..., A] and the value of the action taken."""
     return values.max(axis=-1) - np.take_along_axis(values, actions[..., None], axis=-1)[..., 0]

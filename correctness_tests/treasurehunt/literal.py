@@ -1,4 +1,4 @@
-"""The nets and their loss as plain loops over one agent's numbers."""
+"""The nets and the loss of one agent, written as plain loops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rl_impls.treasurehunt.vector_env import ACTIONS
 
 
 def literal_quantiles(params, states, taus, noise):
-    """Return Z of each action at each quantile of one agent, and the value head alone."""
+    """Return one agent's return quantiles Z for each action, and the output of its value head."""
     layers, start = {}, 0
     for layer in ("hidden", "heads"):
         w, b = params[f"w_{layer}"], params[f"b_{layer}"]
@@ -36,7 +36,7 @@ def literal_quantiles(params, states, taus, noise):
 
 
 def literal_huber_loss(online, targets, taus):
-    """Return one agent's loss from its quantiles, their targets and their fractions."""
+    """Return one agent's quantile Huber loss, given the quantiles, their targets and their fractions tau."""
     total = 0.0
     for b in range(len(online)):
         for i in range(online.shape[1]):
@@ -49,7 +49,7 @@ def literal_huber_loss(online, targets, taus):
 
 
 def literal_loss(params, target, states, actions, returns, next_states, discounts, taus, noise):
-    """Return one agent's loss by the literal nets."""
+    """Return one agent's loss, using :func:`literal_quantiles` for its nets."""
     each = range(len(actions))
     online, _ = literal_quantiles(params, states, taus[0], noise[0])
     choosing, _ = literal_quantiles(params, next_states, taus[1], noise[0])

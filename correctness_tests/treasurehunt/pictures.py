@@ -1,4 +1,4 @@
-"""Worlds drawn in letters."""
+"""Worlds drawn as text, one letter per cell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def make(num_agents=2, height=3, width=4, **options):
 
 
 def hunt(form, *pictures, **options):
-    """Build worlds that look like the pictures, lines separated by blanks."""
+    """Build worlds from text pictures, whose lines are separated by spaces."""
     texts = [np.array([list(line) for line in picture.split()]) for picture in pictures]
     num_agents = sum(letter.isdigit() for letter in texts[0].flat)
     settings = make(num_agents, *texts[0].shape, **options)
@@ -34,7 +34,7 @@ def hunt(form, *pictures, **options):
 
 
 def in_letters(worlds):
-    """Draw worlds in letters, walls at the edge left out."""
+    """Draw worlds as text, without the walls around them."""
     state, edge = worlds.get_state(), worlds.settings.radius
     text = np.array(list(LETTERS))[state["grid"]]
     for agent, cells in enumerate(state["where"]):
@@ -48,14 +48,14 @@ def no_items(worlds):
 
 
 def turn(worlds, *actions, draws=None):
-    """Play a turn, the actions of each world as letters.  -> rewards of each world, all worlds drawn"""
+    """Play a turn with one string of actions per world; return the rewards per world, and the worlds as text."""
     actions = np.array([[ACTIONS.index(letter) for letter in world] for world in actions]).T
     _, rewards, _ = worlds.advance(actions, no_items(worlds) if draws is None else draws)
     return rewards.T.tolist(), in_letters(worlds)
 
 
 def view_in_letters(obs, settings):
-    """Read an observation in letters, agents as @."""
+    """Draw an observation as text, with agents as @."""
     kinds = obs.reshape(6, settings.side, settings.side)
     assert (kinds.sum(0) == 1).all()
     return " ".join("".join(row) for row in np.array(list(LETTERS + "@"))[kinds.argmax(0)])

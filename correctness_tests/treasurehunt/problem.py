@@ -20,32 +20,31 @@ LEARNERS = [(backend, form) for backend in ("torch", "jax") for form in ("naive"
 
 
 def build(op, backend, config, example, form="full", **options):
-    """Build one op."""
-    made = backends.get(backend)
+    implementation = backends.get(backend)
     options = replace(backends.forms("treasurehunt")[form], **options)
-    return made.build("treasurehunt", op, config, tuple(map(made.to_device, example)), options)
+    return implementation.build("treasurehunt", op, config, tuple(map(implementation.to_device, example)), options)
 
 
 def called(op, backend, *args):
-    """Call an op with NumPy arrays; return NumPy."""
-    made = backends.get(backend)
-    return made.to_host(op(*map(made.to_device, args)))
+    """Call an op with NumPy arrays and return NumPy arrays."""
+    implementation = backends.get(backend)
+    return implementation.to_host(op(*map(implementation.to_device, args)))
 
 
 def trainer(backend, config, batch, form="full", **options):
-    """Return a ``train_step`` and a function that updates it on a batch of NumPy arrays and returns the losses."""
+    """Return a ``train_step``, and a function that calls it on a batch of NumPy arrays and returns the losses."""
     step = build("train_step", backend, config, batch, form, **options)
     return step, lambda batch: called(step, backend, *batch)
 
 
 def exact_trainer(config, batch):
-    """Return the same for naive torch in float64."""
+    """Return a :func:`trainer` of the naive form on torch, in float64."""
     step, update = trainer("torch", in_float64(config), in_float64(batch), "naive")
     return step, lambda batch: update(in_float64(batch))
 
 
 def nets(rng, num_agents=AGENTS, size=SIZE, hidden=HIDDEN):
-    """Return weights of small nets whose noise has a sigma of its own everywhere."""
+    """Return the weights of small nets in which every noisy weight has a different sigma."""
     params = {}
     for layer, (rows, columns) in layer_sizes(size, hidden).items():
         edge = rows**-0.5
@@ -58,7 +57,7 @@ def nets(rng, num_agents=AGENTS, size=SIZE, hidden=HIDDEN):
 
 
 def learner(rng, num_agents=AGENTS, size=SIZE, hidden=HIDDEN):
-    """Return a configuration of ``train_step``, whose rates show in each step and whose norm some gradients exceed."""
+    """Return a configuration of ``train_step`` with rates of a visible effect and a norm that clips some gradients."""
     return {
         "params": nets(rng, num_agents, size, hidden), "target": nets(rng, num_agents, size, hidden),
         "learning_rate": 1e-3, "max_grad_norm": 1.5, "soft_update": 0.1,
@@ -66,7 +65,7 @@ def learner(rng, num_agents=AGENTS, size=SIZE, hidden=HIDDEN):
 
 
 def transitions(rng, params, batch=BATCH, quantiles=QUANTILES):
-    """Return a batch of every agent, with ended episodes and TD errors on both sides of 1."""
+    """Return a batch for each agent, with some ended episodes, and TD errors both above and below 1."""
     num_agents, size, _ = params["w_state"].shape
     states, next_states = rng.normal(size=(2, num_agents, batch, size)).astype(np.float32)
     actions = rng.integers(ACTIONS, size=(num_agents, batch)).astype(np.int32)
@@ -78,7 +77,7 @@ def transitions(rng, params, batch=BATCH, quantiles=QUANTILES):
 
 
 def problem(seed, batches=1, num_agents=AGENTS):
-    """Return a configuration of ``train_step`` and some batches."""
+    """Return a configuration of ``train_step``, and batches for it."""
     rng = np.random.default_rng(seed)
     config = learner(rng, num_agents)
     return config, [transitions(rng, config["params"]) for _ in range(batches)]
@@ -104,12 +103,12 @@ def state_of(config):
     return state
 
 
-OF_JAX = "nets", "cosines", "precision"
+JAX_OPTIONS = "nets", "cosines", "precision"
 
 
 @functools.cache
 def shared(backend, options):
-    """Return one compiled learner for all tests, which set its state."""
+    """Return a compiled learner that tests share; each of them loads its own state."""
     config, [batch] = problem(0)
     step, update = trainer(backend, config, batch, **asdict(options))
     assert_state_equal(step.state(), state_of(config))
@@ -117,22 +116,22 @@ def shared(backend, options):
 
 
 def trained_from(backend, options, state):
-    """Return a learner in that state and how to update it."""
-    if backend == "jax":  # whose nets the other options leave alone
-        options = replace(Options(), **{name: getattr(options, name) for name in OF_JAX})
+    """Return a learner in a given state, and its update function."""
+    if backend == "jax":  # the other options do not affect nets on JAX
+        options = replace(Options(), **{name: getattr(options, name) for name in JAX_OPTIONS})
     step, update = shared(backend, options)
     step.load_state(state)
     return step, update
 
 
 def trained(backend, options, config, batches):
-    """Train from the start: return the losses and the state."""
+    """Train from the initial state; return the losses and the final state."""
     step, update = trained_from(backend, options, state_of(config))
     return np.array([update(batch) for batch in batches]), step.state()
 
 
 def agent(tree, n):
-    """Return one agent's part of arrays [N, ...]."""
+    """Return one agent's slice of arrays [N, ...]."""
     return tree_map(lambda x: x[n] if getattr(x, "ndim", 0) else x, tree)
 
 
@@ -155,7 +154,7 @@ def torch_loss(params, target):
 
 
 def torch_gradient(params, target, batch):
-    """Return the loss and the gradient, by autograd in float64."""
+    """Return each agent's loss, and the gradients by name, from autograd in float64."""
     net, target_net, loss = torch_loss(*in_float64((params, target)))
     losses = loss(*tensors(in_float64(batch)))
     losses.sum().backward()

@@ -1,4 +1,4 @@
-"""The agents as a whole: seeds, random draws, evaluation, and configurations that are refused."""
+"""The agents end to end: seeds, random draws, evaluation, and rejected configurations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SMALL = {
     "num_agents": 2, "height": 6, "width": 6, "turns": 6, "spawn": 0.1, "hidden": 8, "batch_size": 8, "capacity": 64,
     "learning_rate": 1e-2,
 }  # fmt: skip
-FRAME, ROWS = 6 * 5 * 5, 7  # size of a frame, and rows of an episode in the memory
+FRAME, ROWS = 6 * 5 * 5, 7  # frame size, and rows of the memory per episode
 KINDS = [("full", "torch"), ("full", "jax"), ("compiled", "jax"), ("keyed", "jax")]
 DRAWN = "reset_draws", "draws", "taus", "explore", "random_actions", "rows", "train_taus", "noise"
 
@@ -116,7 +116,7 @@ def by_numpy(agents):
 
 
 def by_keys(agents):
-    """Draw what the form ``keyed`` draws inside its program."""
+    """Make the draws that the form ``keyed`` makes inside its compiled program."""
     import jax
 
     from rl_impls.treasurehunt.jax_draws import draw_epoch, draw_rows

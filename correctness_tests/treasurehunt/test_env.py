@@ -1,4 +1,4 @@
-"""The Gymnasium environment of one world."""
+"""The Gymnasium environment, which has a single world."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def make(render_mode=None, **options):
 
 
 def episode(env, seed, rng_seed=0):
-    """Play at random to the end.  -> obs f32[T + 1, N, F], rewards f32[T, N]"""
+    """Play random actions for an episode; return obs f32[T + 1, N, F] and rewards f32[T, N]."""
     rng = np.random.default_rng(rng_seed)
     obs, rewards, truncated = [env.reset(seed=seed)[0]], [], False
     while not truncated:

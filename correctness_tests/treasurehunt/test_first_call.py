@@ -1,4 +1,4 @@
-"""The op ``first_call`` compiles in every call, whatever JAX's compilation cache holds."""
+"""The op ``first_call`` compiles in every call, even if the program is in JAX's compilation cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMPILED, HIT = "/jax/core/compile/backend_compile_duration", "/jax/compilation_
 
 @pytest.fixture
 def events(tmp_path):
-    """Names of the events that JAX reports, with a persistent compilation cache of this test's own."""
+    """Yield a list of the events that JAX reports, and enable a persistent compilation cache in a temporary folder."""
     import jax
     from jax.experimental.compilation_cache import compilation_cache
 
@@ -26,7 +26,7 @@ def events(tmp_path):
     }
     before, events = {name: getattr(jax.config, name) for name in options}, []
 
-    def note(event, *_, **__):
+    def record(event, *_, **__):
         events.append(event)
 
     def configure(values):
@@ -35,11 +35,11 @@ def events(tmp_path):
         compilation_cache.reset_cache()
 
     configure(options)
-    jax.monitoring.register_event_listener(note)
-    jax.monitoring.register_event_duration_secs_listener(note)
+    jax.monitoring.register_event_listener(record)
+    jax.monitoring.register_event_duration_secs_listener(record)
     yield events
-    jax.monitoring.unregister_event_listener(note)
-    jax.monitoring.unregister_event_duration_listener(note)
+    jax.monitoring.unregister_event_listener(record)
+    jax.monitoring.unregister_event_duration_listener(record)
     configure(before)
 
 

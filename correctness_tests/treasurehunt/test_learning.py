@@ -14,13 +14,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 SEEDS = 0, 1, 2
 EPOCHS, LAST, EPISODES = 600, 100, 100
 # Measured returns: 6.4, 7.9 and 6.0 compiled; 7.5, 8.0 and 8.1 on torch; 2.7, 2.4 and 2.0 at random. Rounding flips a
-# move sooner or later, after which two runs of a seed differ as much as two seeds do, by about 1.
+# move sooner or later; from then on, two runs of one seed differ as much as two seeds do, by about 1.
 MARGIN, TOLERANCE = 3, 2.5
 
 
 @functools.cache
 def learned(form, backend):
-    """Return the mean return per episode and agent, late in training and of random play, for each seed."""
+    """Return the mean return per episode and agent for each seed, late in training and with random actions."""
     late, random = [], []
     for seed in SEEDS:
         agents = TreasurehuntAgents(backend, form, seed=seed)

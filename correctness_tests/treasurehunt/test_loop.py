@@ -1,7 +1,7 @@
 """Small loops against a plain loop in float64.
 
-A loop acts on what it learns, so rounding may flip a move. The plain loop therefore plays the recorded actions, and
-reports how much worse than the best each one is.
+Rounding differences can change an action, and with it the rest of a run. The plain loop therefore replays the recorded
+actions, and reports how far the value of each is from the best one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @functools.cache
 def made(op, form, backend, num_worlds):
-    """Return a loop that the tests share; each resets it, see :func:`fresh`."""
+    """Return a loop that tests share through :func:`fresh`."""
     config, epochs = given(num_worlds)
     return build(op, backend, config, epochs[0] if op == "epoch" else epochs[0][1:5], form)
 
@@ -71,7 +71,7 @@ def order_of(form):
 
 
 def check_turns(actions, rewards, explore, random_actions, expected, values):
-    """Every action is the drawn one where the agent explores and greedy elsewhere; rewards are the plain loop's."""
+    """Assert that exploring agents take the random actions and others greedy ones, and that the rewards are correct."""
     assert (actions.dtype, rewards.dtype) == (np.int32, np.float32)
     np.testing.assert_array_equal(actions[explore], random_actions[explore])
     assert shortfall(actions, values)[~explore].max() < GREEDY
@@ -83,7 +83,7 @@ def check_turns(actions, rewards, explore, random_actions, expected, values):
 def test_turns_equal_those_of_a_plain_loop(form, backend, num_worlds):
     config, epochs = given(num_worlds)
     loop, plain = fresh("turn", form, backend, num_worlds), PlainHunt(config, num_worlds, order_of(form))
-    for _, draws, taus, explore, random_actions, *_ in epochs:  # the second call goes on where the first ended
+    for _, draws, taus, explore, random_actions, *_ in epochs:  # the second call continues where the first ended
         actions, rewards = loop(draws, taus, explore, random_actions)
         check_turns(
             actions, rewards, explore, random_actions, *plain.turns(actions, draws, taus, explore, random_actions)
@@ -146,7 +146,7 @@ def test_epochs_repeat_after_reset_and_leave_arguments_and_earlier_results_alone
 
 
 def flee_to_the_right(config, settings):
-    """Return weights with which an agent goes right where it sees another in the cell left of its own, else up."""
+    """Return weights that send an agent right if another is in the cell to its left, and up otherwise."""
     cell = settings.radius * settings.side + settings.radius - 1
     seen_now = (FRAMES - 1) * settings.frame + AGENT * settings.side**2 + cell
     net = {name: np.zeros_like(value) for name, value in config["params"].items()}
@@ -169,7 +169,7 @@ def test_interleaved_agents_see_where_those_before_them_have_gone(form, backend)
     }
     config |= flee_to_the_right(config, settings) | {"world_state": state}
     draws, taus, explore, random_actions = draw_turns(np.random.default_rng(1), settings, 1)
-    explore[:], random_actions[:] = [[True], [False]], RIGHT  # agent 0 goes right, agent 1 looks
+    explore[:], random_actions[:] = [[True], [False]], RIGHT  # agent 0 goes right, agent 1 acts on its observation
     loop = build("turn", backend, config, (draws, taus, explore, random_actions), form)
     actions, rewards = loop(draws, taus, explore, random_actions)
     # The agents start in cells 0 and 2. Agent 1 flees to the right as soon as it sees agent 0 beside it.

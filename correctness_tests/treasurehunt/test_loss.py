@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @settings(max_examples=10)
 def test_quantile_huber_loss_equals_a_double_loop(batch_size, num_online, num_targets, seed):
     rng = np.random.default_rng(seed)
-    # eighths: some errors are exactly 0, 1 or -1
+    # multiples of 1/8, so that some errors are exactly 0, 1 or -1
     online, targets = (rng.integers(-12, 13, (batch_size, n)) / 8 for n in (num_online, num_targets))
     taus = rng.random((batch_size, num_online))
     loss = _numpy.quantile_huber_loss(online, targets, taus)
@@ -37,7 +37,7 @@ def test_quantile_huber_loss_equals_a_double_loop(batch_size, num_online, num_ta
 
 @pytest.mark.parametrize("backend", ["numpy", "torch", "jax"])
 @pytest.mark.parametrize(
-    ("target", "loss"),  # of one quantile, tau = 0.2, whose value is 2
+    ("target", "loss"),  # for a single quantile with tau = 0.2 and value 2
     [(2, 0), (2.5, 0.2 * 0.125), (3, 0.2 * 0.5), (5, 0.2 * 2.5), (1.5, 0.8 * 0.125), (1, 0.8 * 0.5), (-1, 0.8 * 2.5)],
 )
 def test_error_above_a_quantile_counts_by_tau_and_below_by_the_rest(backend, target, loss):
@@ -68,7 +68,7 @@ def test_loss_of_torch_equals_the_reference(seed):
 
 
 def one_problem(seed):
-    """Return weights, target weights and a batch of one agent in float64, with errors on both sides of the corner."""
+    """Return weights, target weights and a batch of one agent in float64, with TD errors in each piece of the loss."""
     config, [batch] = in_float64(problem(seed, num_agents=1))
     params, target, *batch = agent((config["params"], config["target"], *batch), 0)
     online = _numpy.take_action(_numpy.quantiles(params, batch[0], batch[5][0], batch[6][0]), batch[1])
@@ -78,13 +78,13 @@ def one_problem(seed):
 
 
 def slope(function, params, name, index, step=1e-6):
-    """Return the central difference of a function of the weights, in one of them."""
-    ways = []
+    """Return the central difference of a function of the weights with respect to one weight."""
+    values = []
     for sign in (1, -1):
         changed = params | {name: params[name].copy()}
         changed[name][index] += sign * step
-        ways.append(function(changed))
-    return (ways[0] - ways[1]) / (2 * step)
+        values.append(function(changed))
+    return (values[0] - values[1]) / (2 * step)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -106,5 +106,5 @@ def test_torch_gradient_matches_finite_differences_with_the_targets_held(seed):
         for index in (largest, *(tuple(rng.integers(0, value.shape)) for _ in range(3))):
             for function in (loss_to_held, lambda params: _numpy.loss(params, target, *batch)):
                 assert abs(slope(function, params, name, index) - gradient[name][index]) < 1e-6 * scale
-    name, index = "b_heads", 0  # the loss does depend on the target net
+    name, index = "b_heads", 0  # the loss depends on the target net, although no gradient flows there
     assert abs(slope(lambda target: _numpy.loss(params, target, *batch), target, name, index)) > 0.01 * scale

@@ -11,13 +11,13 @@ from correctness_tests.draws import assert_as_often
 from rl_impls.treasurehunt.memory import FRAMES, MIN_ROWS, N_STEP, Memory, gather
 
 SIZE = 2
-RETURNS = 2  # index of the returns in a transition; only they are sums, and may differ in rounding
+RETURNS = 2  # index of the returns in a transition, the only sums, which may differ by rounding
 
 
 class Episodes:
-    """Everything pushed to a memory, as lists of episodes of ``(number, frame, action, reward)`` per agent and world.
+    """A memory, and all rows pushed to it: a list of episodes per agent and world.
 
-    The final row of an episode has no action.
+    A row is ``(number, frame, action, reward)``; the last row of an episode has no action and no reward.
     """
 
     def __init__(self, num_agents, num_worlds, length, gamma, seed=0):
@@ -53,7 +53,7 @@ class Episodes:
         return frames
 
     def play(self, episodes, turns=0):
-        """Play whole episodes of these lengths, then some turns of one more."""
+        """Play complete episodes of the given lengths, then some turns of another one."""
         for count in episodes:
             for _ in range(count):
                 self.turn()
@@ -75,7 +75,7 @@ class Episodes:
         return stack_of(rows, t), rows[t][2], total, stack_of(rows, t + m), self.gamma**m
 
     def transitions(self, agent):
-        """Return the transitions by the row they start in, world by world, oldest first."""
+        """Return the transitions by their first row, world by world, oldest first."""
         found = {}
         for world, episodes in enumerate(self.lists[agent]):
             for rows in episodes:
@@ -117,7 +117,7 @@ def every_start(memory):
 
 
 def wrapped():
-    """Return three agents in two worlds of 30 rows, which have wrapped around, in the middle of an episode."""
+    """Return three agents in two worlds of 30 rows, which have wrapped around, in mid-episode."""
     return Episodes(3, 2, 30, 0.99).play([6, 9, 1, 12], 11)
 
 

@@ -1,4 +1,4 @@
-"""The nets against plain loops, and the lookup that stands for the first layer's product."""
+"""The nets against plain loops, and the lookup that replaces the first layer's matrix product."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_looking_up_onehot_frames_equals_their_product_for_a_sixth_of_its_flops(
     rng = np.random.default_rng(0)
     lookup = jax.jit(onehot_matmul)
     weights = rng.normal(size=(STATE, HIDDEN)).astype(np.float32)
-    for turns in (0, 2, FRAMES):  # frames since the episode began; those before are zeros
+    for turns in (0, 2, FRAMES):  # frames since the start of the episode; earlier ones are zeros
         kinds = rng.integers(KINDS, size=(FRAMES, 1, VIEW))
         frames = (kinds == np.arange(KINDS)[:, None]).astype(np.float32)
         frames[: FRAMES - turns] = 0

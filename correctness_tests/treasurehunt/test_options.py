@@ -1,4 +1,4 @@
-"""Options that make nets and loops faster are not ignored. Those that change a result are tested with that result."""
+"""Optimisation options take effect. Options that change a result are tested along with that result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def example_of(op):
-    """Small nets of three agents, and the arguments of an op on them, [N, ...]."""
+    """Return the configuration of small nets for three agents, and the arguments [N, ...] of an op."""
     config, [batch] = problem(0)
     states, *_, taus, noise = batch
     act = acting(np.random.default_rng(1), config["params"])
@@ -23,18 +23,18 @@ def example_of(op):
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 @pytest.mark.parametrize("op", ["forward", "act", "train_step"])
-def test_nets_one_by_one_hold_an_array_of_each_agent_and_batched_nets_one_of_all(op, backend):
-    made, (config, example) = backends.get(backend), example_of(op)
-    args = tuple(map(made.to_device, example))
+def test_one_by_one_nets_take_an_array_per_agent_and_batched_nets_one_array(op, backend):
+    implementation, (config, example) = backends.get(backend), example_of(op)
+    args = tuple(map(implementation.to_device, example))
     one_by_one = build(op, backend, config, example, "one_by_one")
-    expected = made.to_host(one_by_one(*args))
+    expected = implementation.to_host(one_by_one(*args))
     one_by_one.reset()
     packed = one_by_one.pack_args(*args)
     for parts, whole in zip(packed, args, strict=True):
         assert isinstance(parts, tuple)
         assert len(parts) == AGENTS
-        np.testing.assert_array_equal([made.to_host(part) for part in parts], made.to_host(whole))
-    np.testing.assert_array_equal(made.to_host(one_by_one(*packed)), expected)
+        np.testing.assert_array_equal([implementation.to_host(part) for part in parts], implementation.to_host(whole))
+    np.testing.assert_array_equal(implementation.to_host(one_by_one(*packed)), expected)
     batched = build(op, backend, config, example, "full")
     packed = getattr(batched, "pack_args", lambda *args: args)(*args)
     assert all(array is whole for array, whole in zip(packed, args, strict=True))

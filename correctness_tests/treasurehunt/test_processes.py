@@ -39,7 +39,7 @@ def loop(given):
 
 
 def assert_plays_as_one_process(loop, given, backend):
-    """Play two epochs, reset, and play the first again."""
+    """Assert that a loop plays two epochs like a loop in one process, and repeats the first after a reset."""
     config, epochs = given
     one = make(given, backend, "one_by_one")
     first = [loop(*epoch) for epoch in epochs]
@@ -134,7 +134,7 @@ import multiprocessing, signal
 from correctness_tests.treasurehunt.hunts import build, hunt
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores SIGINT
     config, epochs = hunt(1, num_worlds=2)
     loop = build("epoch", "torch", config, epochs[0], "processes")
     loop(*epochs[0])
@@ -159,5 +159,5 @@ def test_agents_end_with_the_main_process(tmp_path, send, code):
         _, errors = first.communicate()
     assert first.returncode in code
     assert ("KeyboardInterrupt" in errors) == (send == signal.SIGINT)
-    assert errors.count("Traceback") == (send == signal.SIGINT)  # no agent says anything
+    assert errors.count("Traceback") == (send == signal.SIGINT)  # agents print no traceback
     until(lambda: not any(map(alive, pids)), "the agents to end")

@@ -1,4 +1,4 @@
-"""Updates of every agent: Adam, clipping, the target net, and going on from a state."""
+"""Updates of all agents: Adam, clipping, the target net, and resuming from a state."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_update_is_adam_on_the_clipped_gradient_then_a_soft_update_of_the_target
             scale = np.minimum(NORM / (norms(gradient) + 1e-6), 1).reshape(-1, *[1] * (value.ndim - 1))
             first[name] = 0.9 * first[name] + 0.1 * scale * value
             second[name] = 0.999 * second[name] + 0.001 * (scale * value) ** 2
-            rise = first[name] / (1 - 0.9**k) / (np.sqrt(second[name] / (1 - 0.999**k)) + 1e-8)
-            params = params | {name: params[name] - RATE * rise}
+            adam_step = first[name] / (1 - 0.9**k) / (np.sqrt(second[name] / (1 - 0.999**k)) + 1e-8)
+            params = params | {name: params[name] - RATE * adam_step}
             target = target | {name: (1 - TAU) * target[name] + TAU * params[name]}
         state = step.state()
         for part, expected in zip(PARTS, (params, target, first, second)):
@@ -87,7 +87,7 @@ def test_updates_match_those_in_float64(backend, form):
 def test_mean_over_quantiles_divides_the_gradient_before_it_is_clipped(backend, form):
     config, [batch] = problem(9)
     losses, gradient = torch_gradient(config["params"], config["target"], batch)
-    norm = float(np.median(norms(gradient))) / QUANTILES  # clips one agent of three
+    norm = float(np.median(norms(gradient))) / QUANTILES  # clips one of the three agents
     step, update = trainer(backend, config | {"loss_reduction": "mean", "max_grad_norm": norm}, batch, form)
     np.testing.assert_allclose(update(batch), losses / QUANTILES, rtol=2e-5)
     scale = np.minimum(norm, norms(gradient) / QUANTILES) / norms(gradient)
@@ -97,7 +97,7 @@ def test_mean_over_quantiles_divides_the_gradient_before_it_is_clipped(backend, 
 
 
 def assert_greedy(actions, params, act_args, margin):
-    """Actions are the random ones where agents explore, and elsewhere the best ones where these lead by the margin."""
+    """Assert that exploring agents take the random actions, and others the best one if it leads by the margin."""
     states, taus, explore, random_actions = act_args
     means = _numpy.quantiles(*in_float64((params, states, taus))).mean(axis=2)
     best = np.sort(means, axis=-1)

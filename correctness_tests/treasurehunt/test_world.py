@@ -1,4 +1,4 @@
-"""The rules of the treasure hunt, for worlds of Python objects and of arrays. Tests draw worlds in letters."""
+"""The rules of the treasure hunt, for worlds of Python objects and of arrays. Tests draw worlds as text."""
 
 from __future__ import annotations
 

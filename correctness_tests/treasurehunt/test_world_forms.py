@@ -1,4 +1,4 @@
-"""Worlds of Python objects, of arrays and in JAX agree on every bit."""
+"""Worlds of Python objects, of arrays and in JAX agree bit for bit."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Jax:
 
 
 def assert_equal(actual, expected):
-    """Compare sequences of arrays to the last bit and the type."""
+    """Assert that two sequences of arrays are equal bit for bit and in dtype."""
     for array, same in zip(actual, expected, strict=True):
         np.testing.assert_array_equal(np.asarray(array), np.asarray(same), strict=True)
 
@@ -65,7 +65,7 @@ class Forms(RuleBasedStateMachine):
         self.reset(seed)
 
     def agree(self, name, *inputs):
-        """Call a method of all forms.  -> what each of them returned"""
+        """Call a method of all forms, assert that the results are equal, and return them."""
         first, *others = (getattr(form, name)(*inputs) for form in self.forms)
         for other in others:
             assert_equal(*((result if isinstance(result, (tuple, list)) else [result]) for result in (other, first)))
@@ -76,7 +76,7 @@ class Forms(RuleBasedStateMachine):
 
     @rule(seed=SEEDS)
     def reset(self, seed):
-        draws = self.draws(np.random.default_rng(seed)) // np.int32(2**27)  # sixteen values, so some are equal
+        draws = self.draws(np.random.default_rng(seed)) // np.int32(2**27)  # sixteen values, so some repeat
         self.agree("reset", draws)
 
     @rule(seed=SEEDS, turns=st.integers(1, 10))
@@ -88,7 +88,7 @@ class Forms(RuleBasedStateMachine):
 
     @rule(seed=SEEDS)
     def move_one_by_one(self, seed):
-        """Move the agents one by one where a form can, and all at once in JAX."""
+        """Move the agents one by one in the NumPy forms, and all at once in JAX."""
         rng = np.random.default_rng(seed)
         actions = rng.integers(4, size=(self.settings.num_agents, self.num_worlds), dtype=np.int32)
         draws, (*numpy, jax) = self.draws(rng), self.forms

@@ -1,4 +1,4 @@
-"""Bad settings, actions, draws and states are refused, and change nothing."""
+"""Invalid settings, actions, draws and states are rejected and change nothing."""
 
 from __future__ import annotations
 
