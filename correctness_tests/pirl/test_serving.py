@@ -141,6 +141,21 @@ def test_no_thread_is_left_after_close():
     assert threading.active_count() == before
 
 
+def test_latency_counts_from_the_request_and_not_from_the_call():
+    def build(size):
+        def forward(batch):
+            time.sleep(1e-3)
+            return batch
+
+        return forward
+
+    load, before = Load(SERVERS["per_request"](build), clients=1), time.perf_counter()
+    load(np.zeros((20, 3)))
+    elapsed = time.perf_counter() - before
+    load.close()
+    assert 10 * load.stats()["latency_p50_s"] <= elapsed  # ten of the twenty requests take the median or longer
+
+
 def test_latencies_are_the_median_and_the_99th_of_a_hundred():
     load = Load(Batched(doubled), clients=1)
     load.latencies = np.random.default_rng(0).permutation(np.arange(101.0))
