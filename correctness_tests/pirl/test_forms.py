@@ -43,6 +43,13 @@ def test_option_changes_neither_losses_nor_weights(backend, options):
     np.testing.assert_allclose(losses, wanted, rtol=1e-4)
     apart = np.concatenate([np.abs(params[name] - exact[name]).ravel() for name in exact])
     assert np.quantile(apart, 0.9) < 0.05 * 2 * 5e-4  # Adam turns a gradient of rounding noise into a whole step
+    assert apart.any() or "derivatives" not in options, "other sums round differently, unless the option does nothing"
+
+
+@pytest.mark.parametrize(("optimizer", "fused"), [("loop", False), ("fused", True)])
+def test_optimizer_decides_whether_adam_is_fused(optimizer, fused):
+    step = build("train_step", "torch", *problem(), "naive", optimizer=optimizer)
+    assert bool(step.optimizer.defaults["fused"]) == fused
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])

@@ -75,10 +75,14 @@ def test_epochs_equal_those_of_one_process_and_close_ends_all_processes(given, l
         loop(*given[1][0])
 
 
-def test_evaluation_ends_the_processes_that_it_started():
+def test_agents_end_their_processes_after_an_evaluation_and_when_closed():
     small = {"height": 6, "width": 6, "turns": 6, "hidden": 8, "batch_size": 8, "capacity": 64}
     agents = TreasurehuntAgents("torch", "processes", seed=0, num_agents=2, **small)
     agents.evaluate(2, seed=0)
+    assert children() == []
+    agents.learn()
+    assert len(children()) == 2
+    agents.close()
     assert children() == []
 
 
