@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import numpy as np
 import pytest
 
@@ -73,6 +75,12 @@ def test_inference_times_have_a_rate_for_each_batch_size():
     for wrong in ({"num_samples": 0}, {"batch_sizes": (1, 0)}):
         with pytest.raises(ValueError, match=f"^{next(iter(wrong))}=0 should be an integer from 1 to"):
             agent.benchmark_inference(**wrong)
+
+
+def test_inference_seconds_are_those_of_one_batch():
+    agent, start = make(), perf_counter()
+    [found] = agent.benchmark_inference(num_samples=200, batch_sizes=(2,)).values()
+    assert 0 < 100 * found["seconds"] <= perf_counter() - start
 
 
 def test_neuron_pads_to_sizes_that_are_compiled_once(neuron):
@@ -150,6 +158,19 @@ def test_td_loss_is_the_loss_without_the_physics(learner):
 def same(got, wanted):
     assert got.keys() == wanted.keys()
     return all(np.array_equal(got[name], wanted[name]) for name in wanted)
+
+
+OPTIONS = [{"learning_rate": 1e-3}, {"batch_size": 9}, {"points": 5}, {"pde_weight": 1.0}, {"boundary_weight": 2.0}]
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: next(iter(option)))
+def test_each_training_option_changes_what_is_learned(option):
+    usual, changed = make("torch"), make("torch", **option)
+    for agent in (usual, changed):
+        fill(agent, 20)
+        for _ in range(2):
+            agent.train()
+    assert not same(changed.params, usual.params)
 
 
 def test_target_net_takes_the_online_weights_every_third_update(learner):

@@ -29,6 +29,18 @@ def test_a_checkpoint_of_one_backend_goes_on_with_another(tmp_path, learner):
     assert resumed.train() == pytest.approx(agent.train(), rel=1e-3)
 
 
+def test_a_state_loaded_into_an_agent_that_has_driven_replaces_all_of_its_own():
+    agent, start = make("torch", warm_up=1000), make("torch", warm_up=1000, seed=1)
+    agent.learn()
+    while "episode" not in agent.state():
+        agent.learn()
+    agent.load_state(start.state())
+    agent.rng.bit_generator.state, agent.step = start.rng.bit_generator.state, 0
+    assert everything(agent) == everything(start)
+    np.testing.assert_array_equal(agent.get_qs_batch(STATES), start.get_qs_batch(STATES))
+    np.testing.assert_equal(agent.learn(), start.learn())
+
+
 EDITS = {
     "another architecture": {"config": {"hidden": [8, 9]}},
     "a smaller replay buffer": {"config": {"capacity": 8}},

@@ -61,11 +61,13 @@ def test_every_step_is_stored_and_counted_over_two_calls():
     [(1, 20, (237, 493)), (8, 20, (30, 62)), (8, 300, (0, 27)), (7, 0, (35, 72))],
 )
 def test_an_update_is_due_every_few_steps_after_the_warm_up(train_frequency, warm_up, updates):
-    driver = make(**SMALL | {"train_frequency": train_frequency, "warm_up": warm_up})
+    driver, before = make(**SMALL | {"train_frequency": train_frequency, "warm_up": warm_up}), 0
     for total in updates:  # an update needs a batch of 8; a chunk has 256 steps
-        loss = driver.learn()["loss"]
+        figures = driver.learn()
         assert driver.state()["step"] == total
-        assert math.isnan(loss) == (total == 0)
+        assert figures["updates"] == total - before
+        assert math.isnan(figures["loss"]) == (total == before)
+        before = total
 
 
 def test_epsilon_falls_in_a_straight_line_and_stays():

@@ -8,14 +8,19 @@ import numpy as np
 import pytest
 
 from correctness_tests.pirl.problem import build
+from correctness_tests.reference import in_float64
 from rl_impls.backends import get
+from rl_impls.pirl import _numpy
+from rl_impls.pirl.physics import dynamics_of
 from rl_impls.pirl.problem import learning, training_batch
+
+WEIGHTS = {"pde_weight": 0.1, "boundary_weight": 10.0}
 
 
 def problem():
     """Return the configuration of a small net, with a loss in which every term matters, and a batch."""
     rng = np.random.default_rng(0)
-    return learning(rng, hidden=8), training_batch(rng, 8)
+    return learning(rng, hidden=8) | WEIGHTS, training_batch(rng, 8)
 
 
 def trained(backend, **options):
@@ -38,6 +43,21 @@ def test_option_changes_neither_losses_nor_weights(backend, options):
     np.testing.assert_allclose(losses, wanted, rtol=1e-4)
     difference = np.concatenate([np.abs(params[name] - exact[name]).ravel() for name in exact])
     assert np.quantile(difference, 0.9) < 0.05 * 2 * 5e-4  # Adam turns rounding noise in a gradient into a full step
+    assert difference.any() or "derivatives" not in options, "other sums round differently, unless the option does nothing"
+
+
+@pytest.mark.parametrize(("optimizer", "fused"), [("loop", False), ("fused", True)])
+def test_optimizer_decides_whether_adam_is_fused(optimizer, fused):
+    step = build("train_step", "torch", *problem(), "naive", optimizer=optimizer)
+    assert bool(step.optimizer.defaults["fused"]) == fused
+
+
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_loss_weighs_the_equation_and_the_boundary_as_the_reference_does(backend):
+    (config, batch), (losses, _) = problem(), naive(backend)
+    params, target, exact = in_float64((config["params"], config["target"], batch))
+    expected = _numpy.loss(params, target, exact, dynamics=dynamics_of(config), order=2, **WEIGHTS)
+    assert losses[0] == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize(("inference", "flags"), [("grad", (True, False)), ("inference_mode", (False, True))])

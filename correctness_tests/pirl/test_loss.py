@@ -81,7 +81,7 @@ def test_torch_gradient_matches_finite_differences_of_the_reference(form, order)
     rng = np.random.default_rng(order)
     params, target, batch = in_float64(small_net(rng)), in_float64(small_net(rng)), batch64(rng)
     options = replace(backends.forms("pirl")[form], order=order)
-    config = {**CONSTANTS, "pde_weight": 1.0, "sigma": rough().sigma}
+    config = {**CONSTANTS, "pde_weight": 0.5, "boundary_weight": 2.0, "sigma": rough().sigma}
     net, target_net = torch_net(params), torch_net(target)
     inputs = tuple(map(torch.as_tensor, batch))
     if form == "full":
@@ -93,14 +93,14 @@ def test_torch_gradient_matches_finite_differences_of_the_reference(form, order)
         loss.backward()
     assert all(parameter.grad is None for parameter in target_net.parameters())
 
-    def reference(name, index, step, weight=1.0):
+    def reference(name, index, step, pde_weight=0.5, boundary_weight=2.0):
         moved = {k: v.copy() for k, v in params.items()}
         moved[name][index] += step
-        weights = {"pde_weight": weight, "boundary_weight": weight}
+        weights = {"pde_weight": pde_weight, "boundary_weight": boundary_weight}
         return _numpy.loss(moved, target, batch, dynamics=rough(), order=order, **weights)
 
     assert loss.item() == pytest.approx(reference("w0", (0, 0), 0.0), rel=1e-10)
-    assert td_loss.item() == pytest.approx(reference("w0", (0, 0), 0.0, weight=0.0), rel=1e-10)
+    assert td_loss.item() == pytest.approx(reference("w0", (0, 0), 0.0, 0.0, 0.0), rel=1e-10)
     scale = max(linear.weight.grad.abs().max().item() for linear in net.linears)
     for k, linear in enumerate(net.linears):
         for name, gradient in ((f"w{k}", linear.weight.grad.T), (f"b{k}", linear.bias.grad)):
@@ -129,6 +129,17 @@ def test_forward_matches_float64_on_drawn_weights_and_states(backend, batch, dat
     assert got.dtype == np.float32
     assert got.shape == (batch, 25)
     assert largest_difference(got, _numpy.q_values(in_float64(params), in_float64(states))) < 1e-5
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch", "jax"])
+def test_a_net_keeps_its_weights_when_the_arrays_it_was_built_from_change(backend):
+    rng = np.random.default_rng(0)
+    params, states, made = small_net(rng), gentle_states(rng, 3).astype(np.float32), get(backend)
+    net = build("forward", backend, config_of(params), (states,))
+    expected = _numpy.q_values(params, states)
+    for value in params.values():
+        value += 1
+    assert largest_difference(made.to_host(net(made.to_device(states))), expected) < 1e-5
 
 
 @pytest.mark.parametrize("backend", ["numpy", "torch", "torch-trace", "onnx", "jax"])

@@ -10,9 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from correctness_tests.pirl.problem import build, config_of, small_net
 from correctness_tests.waiting import SECONDS, limit, until
 from rl_impls.common.batching import BatchGrid
+from rl_impls.pirl._numpy import q_values
 from rl_impls.pirl.serving import SERVERS, Batched, Load
+
+from .agents import STATES
 
 limited = limit("a server's answers")
 
@@ -41,6 +45,17 @@ def test_every_request_gets_its_own_answer(kind, clients, requests):
             assert 0 < stats["latency_p50_s"] <= stats["latency_p99_s"] <= time.perf_counter() - before
     finally:
         load.close()
+
+
+@pytest.mark.parametrize(("serving", "threads"), [("per_request", 3), ("batched", 4)])
+def test_each_client_has_a_thread_and_batches_are_gathered_in_another(serving, threads):
+    params, sent, before = small_net(np.random.default_rng(0)), STATES[:7], threading.active_count()
+    op = build("serve", "numpy", config_of(params, clients=3), (sent,), serving=serving)
+    try:
+        assert threading.active_count() - before == threads
+        np.testing.assert_allclose(op(sent), q_values(params, sent), atol=1e-6)
+    finally:
+        op.close()
 
 
 def test_waiting_requests_are_answered_in_one_batch():
@@ -139,6 +154,21 @@ def test_no_thread_is_left_after_close():
     load(np.zeros((5, 3)))
     load.close()
     assert threading.active_count() == before
+
+
+def test_latency_counts_from_the_request_and_not_from_the_call():
+    def build(size):
+        def forward(batch):
+            time.sleep(1e-3)
+            return batch
+
+        return forward
+
+    load, before = Load(SERVERS["per_request"](build), clients=1), time.perf_counter()
+    load(np.zeros((20, 3)))
+    elapsed = time.perf_counter() - before
+    load.close()
+    assert 10 * load.stats()["latency_p50_s"] <= elapsed  # ten of the twenty requests take the median or longer
 
 
 def test_latencies_are_the_median_and_the_99th_of_a_hundred():

@@ -145,6 +145,15 @@ def test_every_draw_is_fresh_for_each_agent_world_turn_and_epoch(draw):
     assert_each_for_itself(drawn["random_actions"], 1 / 4)
     assert_each_for_itself(drawn["explore"], 0.3**2 + 0.7**2)
     assert drawn["explore"].mean() == pytest.approx(0.3, abs=0.05)
+    assert_as_often(drawn["random_actions"][drawn["explore"]], 4)
+    assert_distributed(np.concatenate([drawn["taus"].ravel(), drawn["train_taus"].ravel()]), "uniform")
+
+
+def test_keyed_epochs_get_a_new_key_and_the_exploration_rate():
+    agents = make(form="keyed", backend="jax")
+    (key, epsilon), (other, _) = agents.draw_epoch(0.25), agents.draw_epoch(0.25)
+    assert (key.shape, key.dtype, epsilon) == ((2,), np.uint32, 0.25)
+    assert (other != key).any()
 
 
 @pytest.mark.parametrize("num_worlds", [1, 4])
@@ -222,6 +231,24 @@ def test_evaluation_names_the_returns_of_each_agent():
         figures, {"returns": returns.mean(axis=1), "agent_0": returns[:, 0], "agent_1": returns[:, 1]}
     )
     assert (returns[:, 0] != returns[:, 1]).any()
+
+
+def test_state_loaded_into_agents_that_have_learned_replaces_their_own():
+    one, other = make(seed=3), make(seed=4)
+    one.run(1)
+    other.run(3)
+    other.load_state(one.state())
+    other.rng.bit_generator.state, other.step = one.rng.bit_generator.state, one.step
+    np.testing.assert_equal(other.params, one.params)
+    np.testing.assert_array_equal(other.run(2), one.run(2))
+    np.testing.assert_equal(other.state(), one.state())
+
+
+def test_state_of_another_configuration_is_refused():
+    agents = make()
+    with pytest.raises(ValueError, match=r"^names, shapes or dtypes are not those of this configuration$"):
+        agents.load_state(make(hidden=9).state())
+    np.testing.assert_equal(agents.state(), make().state())
 
 
 def test_agents_start_no_processes_before_they_learn(tmp_path):

@@ -72,6 +72,19 @@ def test_every_call_compiles_though_the_cache_holds_the_program(events):
     assert HIT in events
 
 
+def test_first_call_compiles_what_the_cache_holds_and_leaves_the_cache_enabled(events):
+    import jax
+
+    config, arrays = problem()
+    arrays = on_device("jax", arrays)
+    build("forward", "jax", config, arrays)(*arrays)
+    events.clear()
+    build("first_call", "jax", config, arrays)(*arrays)
+    assert COMPILED in events
+    assert HIT not in events
+    assert jax.config.jax_enable_compilation_cache
+
+
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_first_call_returns_what_forward_returns(backend):
     config, arrays = problem()

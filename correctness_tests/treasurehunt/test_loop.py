@@ -92,6 +92,16 @@ def test_turns_equal_those_of_a_plain_loop(form, backend, num_worlds):
         np.testing.assert_array_equal(loop.params[name], value)
 
 
+@pytest.mark.parametrize(("form", "backend"), LOOPS)
+def test_turns_after_a_reset_equal_those_of_a_plain_loop(form, backend):
+    config, [epoch, other] = given(3)
+    loop, plain = fresh("turn", form, backend, 3), PlainHunt(config, 3, order_of(form))
+    loop(*other[1:5])
+    loop.reset()
+    actions, rewards = loop(*epoch[1:5])
+    check_turns(actions, rewards, *epoch[3:5], *plain.turns(actions, *epoch[1:5]))
+
+
 @pytest.mark.parametrize("num_worlds", WORLDS)
 @pytest.mark.parametrize(
     ("form", "backend"), quick([*[loop for loop in LOOPS if loop[1] == "torch"], ("compiled", "jax")], LOOPS)
@@ -221,15 +231,19 @@ def test_compiled_loop_goes_on_from_a_loaded_state():
         np.testing.assert_array_equal(value, expected)
 
 
-@pytest.mark.parametrize("num_worlds", quick([3], WORLDS))
-def test_rgb_epochs_equal_those_of_a_plain_loop(num_worlds):
+RGB = [(*loop, worlds) for loop in (("naive", "torch"), ("full", "torch"), ("compiled", "jax")) for worlds in WORLDS]
+
+
+@pytest.mark.parametrize(
+    ("form", "backend", "num_worlds"), quick([("naive", "torch", 3), ("full", "torch", 3), ("compiled", "jax", 1)], RGB)
+)
+def test_rgb_epochs_equal_those_of_a_plain_loop(form, backend, num_worlds):
     config, [epoch] = hunt(1, num_worlds=num_worlds, epochs=1, observation="rgb")
-    for form, backend in (("naive", "torch"), ("full", "torch"), ("compiled", "jax")):
-        loop, plain = build("epoch", backend, config, epoch, form), PlainHunt(config, num_worlds)
-        actions, rewards, losses = loop(*epoch)
-        *played, expected = plain.epoch(actions, *epoch)
-        check_turns(actions, rewards, *epoch[3:5], *played)
-        np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    loop, plain = build("epoch", backend, config, epoch, form), PlainHunt(config, num_worlds)
+    actions, rewards, losses = loop(*epoch)
+    *played, expected = plain.epoch(actions, *epoch)
+    check_turns(actions, rewards, *epoch[3:5], *played)
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -246,6 +260,18 @@ def test_phases_of_a_call_add_up_to_its_time(form, backend, phases):
     assert 0.5 * elapsed < sum(seconds.values()) <= elapsed
     loop.reset()
     assert loop.phases() == dict.fromkeys(phases, 0)
+
+
+@pytest.mark.parametrize("form", ["full", "interleaved"])
+def test_time_in_a_large_world_counts_as_environment(form):
+    config, _ = hunt(1, epochs=0, height=60, width=60)
+    turns = draw_turns(np.random.default_rng(1), settings_of(config), 1)
+    loop = build("turn", "torch", config, turns, form, world="cells")
+    loop(*turns)
+    loop.reset()
+    loop(*turns)
+    seconds = loop.phases()
+    assert seconds["environment"] > seconds["inference"] + seconds["memory"]
 
 
 @pytest.mark.parametrize(

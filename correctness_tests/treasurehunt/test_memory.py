@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from correctness_tests.draws import assert_as_often
+from correctness_tests.treasurehunt.problem import build, called
 from rl_impls.treasurehunt.memory import FRAMES, MIN_ROWS, N_STEP, Memory, gather
 
 SIZE = 2
@@ -159,6 +160,15 @@ def test_rows_drawn_from_keys_are_distinct_starts_and_each_is_as_likely(episodes
     assert np.isin(rows, starts).all()
     assert_as_often(np.searchsorted(starts, rows), len(starts))
     assert (rows[:, 0] != rows[:, 1]).any(axis=-1).mean() > 0.99
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_rows_of_the_op_draw_are_distinct_and_new_in_each_call(backend):
+    draw = build("draw", backend, {"seed": 0, "capacity": 100, "batch_size": 60}, ())
+    rows = np.array([called(draw, backend) for _ in range(20)])
+    assert np.diff(np.sort(rows)).min() > 0
+    assert (rows[1:] != rows[:-1]).any(axis=1).all()
+    np.testing.assert_array_equal(np.unique(rows), np.arange(100))
 
 
 def test_each_agent_reads_its_own_rows():

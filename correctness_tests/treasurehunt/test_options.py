@@ -47,6 +47,17 @@ def test_inference_decides_whether_autograd_records(inference, expected):
     assert (out.requires_grad, out.is_inference()) == expected
 
 
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_bfloat16_rounds_the_quantiles(backend):
+    config, example = example_of("forward")
+    exact, rounded = (
+        called(build("forward", backend, config, example, precision=precision), backend, *example)
+        for precision in ("float32", "bfloat16")
+    )
+    assert rounded.dtype == np.float32
+    assert 1e-4 < np.abs(rounded - exact).max() < 0.1
+
+
 @pytest.mark.parametrize(("optimizer", "fused"), [("loop", False), ("fused", True)])
 def test_optimizer_decides_whether_adam_is_fused(optimizer, fused):
     step = build("train_step", "torch", *example_of("train_step"), optimizer=optimizer)

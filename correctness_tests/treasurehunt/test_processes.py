@@ -15,6 +15,7 @@ import pytest
 from correctness_tests.treasurehunt.hunts import build, hunt
 from correctness_tests.waiting import alive, children, limit, started, until
 from rl_impls.common.workers import WorkersEnded
+from rl_impls.treasurehunt.agent import TreasurehuntAgents
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,6 +54,9 @@ def assert_plays_as_one_process(loop, given, backend):
     for name in expected:
         np.testing.assert_allclose(params[name], expected[name], atol=1e-6, err_msg=name)
         assert np.abs(expected[name] - config["params"][name]).max() > 1e-4
+    state = one.state()
+    loop.load_state(state)
+    np.testing.assert_equal(loop.state(), state)
     loop.reset()
     np.testing.assert_equal(loop.params, config["params"])
     np.testing.assert_equal(loop(*epochs[0]), first[0])
@@ -69,6 +73,17 @@ def test_epochs_equal_those_of_one_process_and_close_ends_all_processes(given, l
     assert children() == []
     with pytest.raises(RuntimeError, match=r"^the agents have ended: make a new loop"):
         loop(*given[1][0])
+
+
+def test_agents_end_their_processes_after_an_evaluation_and_when_closed():
+    small = {"height": 6, "width": 6, "turns": 6, "hidden": 8, "batch_size": 8, "capacity": 64}
+    agents = TreasurehuntAgents("torch", "processes", seed=0, num_agents=2, **small)
+    agents.evaluate(2, seed=0)
+    assert children() == []
+    agents.learn()
+    assert len(children()) == 2
+    agents.close()
+    assert children() == []
 
 
 @pytest.mark.slow

@@ -271,6 +271,7 @@ class PirlAgent(Agent):
         self._state = params.match("state", learner, self._state)
         self._learner, self._nets, self.updates = None, {}, int(learner["step"])
         self.replay.restore(named(arrays, "replay."))
+        self.env.running, self.length = False, 0
         if "episode" in arrays:
             self.env.reset(options={"state": arrays["episode"]})
             self.length = int(arrays["length"])
