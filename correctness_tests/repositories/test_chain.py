@@ -46,8 +46,8 @@ def test_covariance_is_that_of_simulated_medians():
     rng = np.random.default_rng(0)
     entries = [entry(k, 0, rng.normal(0, 0.03, 12).tolist()) for k in range(1, 400)]
     (found,) = series(entries, order(399))
-    said = math.sqrt(found.covariance(found.points[:1])[1, 1])
-    assert said == pytest.approx(np.std([point.log_ratio for point in found.points]), rel=0.15)
+    predicted = math.sqrt(found.covariance(found.points[:1])[1, 1])
+    assert predicted == pytest.approx(np.std([point.log_ratio for point in found.points]), rel=0.15)
 
 
 def test_an_unchanged_commit_has_the_error_of_the_commit_it_is_like():
@@ -96,7 +96,7 @@ def test_of_two_measurements_of_a_commit_the_last_counts():
 def test_spread_is_robust_and_has_a_floor():
     alone = [entry(1, 0, [0.0, 0.1, 0.3])]
     assert std_of(alone) == (pytest.approx(STD_PER_MAD * math.sqrt(1.5) * 0.1), 2)
-    two = [*alone, entry(2, 0, [1.0, 1.2]), entry(3, 0, [5.0])]  # a single pair says nothing of the spread
+    two = [*alone, entry(2, 0, [1.0, 1.2]), entry(3, 0, [5.0])]  # a single pair has no spread
     assert std_of(two) == (pytest.approx(STD_PER_MAD * math.sqrt(2) * 0.1), 3)
     assert std_of([entry(1, 0, [0.1, 0.1001])]) == (MIN_STD, 1)
     assert std_of([entry(1, 0, [0.1])]) == (2 * MIN_STD, 1)

@@ -1,4 +1,4 @@
-"""Settings of a project and variables of its user: the gate works all the same."""
+"""The gate with a project's pytest settings, hooks and plugins, and a user's environment variables."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def pytest_runtest_makereport(item, call):
 
 
 def install(folder, name, entry, code):
-    """Write a stand-in for a plugin of pytest, with its entry point, to a folder of PYTHONPATH."""
+    """Write a fake pytest plugin, with its entry point, to a directory on PYTHONPATH."""
     info = folder / f"{name}-1.dist-info"
     info.mkdir(parents=True)
     (folder / f"{name}.py").write_text(code)

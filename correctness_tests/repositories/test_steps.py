@@ -1,4 +1,4 @@
-"""Steps and drift: found where they are, of the size they have, and nowhere else."""
+"""Detection of steps and drift in a history."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ COMMITS = 12
 
 
 def conclude(levels, cases=None, **how):
-    """Return the verdict on commits with these log-ratios to the anchor."""
+    """Judge the history of commits with these log-ratios to the anchor."""
     (found,) = judged(series(over(levels, **how), order(len(levels))), cases)
     return found
 
 
 def stepped(place, size=0.05):
-    """Return the levels of a history with one step."""
+    """Return the log-ratios of commits with one step."""
     return [size * (k >= place) for k in range(COMMITS)]
 
 
@@ -77,7 +77,7 @@ def test_unchanged_commits_add_no_evidence():
 
 
 def test_the_error_of_a_release_is_shared_by_the_commits_after_it():
-    """However many commits follow, they do not make it smaller."""
+    """More commits do not reduce it."""
     link = entry(1, 0, [0.03, 0.0, 0.06])
     after = [entry(k, 1, pairs(0.0, seed=k)) for k in range(2, 40)]
     (found,) = judged(series([link, *after], order(40)))
@@ -148,4 +148,4 @@ def test_the_p_at_the_end_is_that_of_a_change_beyond_one_percent():
     fit = of_numbers([0.0, 0.03, 0.03], [0.0004] * 2, freedom=9)
     end = steps.change_at_end(Series(CASE, "1", commit(0), fit.points, 0.01, 9), fit, [])
     assert (end.commit, end.log_ratio) == (commit(2), pytest.approx(0.03))
-    assert end.p == pytest.approx(0.0949750)  # of t = (0.03 - log 1.01) / sqrt(0.0002)
+    assert end.p == pytest.approx(0.0949750)  # p of t = (0.03 - log 1.01) / sqrt(0.0002)
