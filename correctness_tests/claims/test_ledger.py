@@ -1,4 +1,4 @@
-"""Verdicts: what an interval, outputs and evidence amount to, and which comparisons get more pairs."""
+"""Verdicts from intervals, outputs and evidence, and the comparisons that get more pairs."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_more_pairs_go_to_undecided_claims_widest_first():
     both = [toy.comparison("alone"), other.comparison("alone")]
     assert ledger.unclear([toy, other], known([toy, other], toy=UNCLEAR, other=WIDE), {}) == both[::-1]
     assert ledger.unclear([toy, other], known([toy, other], toy=WIDE, other=SURE), {}) == []
-    assert ledger.unclear([toy], known([toy], toy=UNCLEAR * 4), {}) == []  # as many as a comparison gets
+    assert ledger.unclear([toy], known([toy], toy=UNCLEAR * 4), {}) == []  # the most that a comparison gets
     assert ledger.unclear([toy], {}, {}) == []
 
 
