@@ -71,10 +71,10 @@ def python(*arguments, cwd=ROOT, limit=120, **changed):
 def pytest_runs(runs, **how):
     """Run pytest several times in one process, which takes a second to start.
 
-    Return the exit code and the output of each run by name, and the standard error of the process.
+    Return exit code and output by name of the run, and the standard error of the process.
 
     Args:
-        runs: environment variables as ``NAME=value`` and then arguments of each run, by name.
+        runs: for each name, environment variables as ``NAME=value``, then pytest's arguments.
         how: keyword arguments of :func:`python`.
     """
     done = python("-c", SEVERAL, json.dumps(runs), **how)

@@ -13,7 +13,7 @@ from rl_impls import backends, neuron
 from .neuron_standin import stand_in_module
 
 
-class Importing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class FailingImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """An installed torch_neuronx whose import raises an error."""
 
     def __init__(self, error):
@@ -32,13 +32,13 @@ def installed(monkeypatch):
 
     def install(error):
         monkeypatch.delitem(sys.modules, "torch_neuronx", raising=False)
-        monkeypatch.setattr(sys, "meta_path", [Importing(error), *sys.meta_path])
+        monkeypatch.setattr(sys, "meta_path", [FailingImport(error), *sys.meta_path])
 
     return install
 
 
 def real(monkeypatch, **attributes):
-    """Install a module that does not say it is a stand-in."""
+    """Install a module that is not marked as a stand-in."""
     module = stand_in_module(**attributes)
     del module.STAND_IN
     monkeypatch.setitem(sys.modules, "torch_neuronx", module)
