@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def exporter_parses_its_operators_once():
+def parse_exporter_operators_once():
     """Save most of the time of exporting a small net."""
     parse_once()
 

@@ -6,7 +6,7 @@ import pytest
 
 
 def quick(wanted, everything):
-    """Return all parameters; those that are not ``wanted`` in every run are marked as slow."""
+    """Return all parameters, with those that are not in ``wanted`` marked as slow."""
     assert set(wanted) <= set(everything)
     rows = [(one, one if isinstance(one, tuple) else (one,)) for one in everything]
     return [one if one in wanted else pytest.param(*row, marks=pytest.mark.slow) for one, row in rows]

@@ -59,7 +59,7 @@ def test_outputs_on_the_timed_inputs_match_the_reference(timed, seed):
     assert_same_output(problem, out, wanted_out, any_precision=np.dtype(np.float64) in given)
     assert start.keys() & params.keys() == wanted_params.keys()
     if params:
-        assert_moved_alike(problem, start, params, wanted_params)
+        assert_same_weights(problem, start, params, wanted_params)
 
 
 def after_two_calls(recorded):
@@ -89,7 +89,7 @@ def programs(op):
     return len(sizes), sum(sizes), graphs_compiled()
 
 
-def assert_moved_alike(problem, start, got, wanted):
+def assert_same_weights(problem, start, got, wanted):
     """Check that nearly all weights equal the reference's, relative to the largest change in their array.
 
     A few may differ by a step or two, because Adam turns a gradient of mere rounding errors into a whole step.

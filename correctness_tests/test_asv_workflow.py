@@ -1,4 +1,4 @@
-"""The workflow that runs ASV on main: which commits it times, and what it pushes."""
+"""The workflow that runs ASV on main: the commits that it times and the branches that it pushes."""
 
 from __future__ import annotations
 

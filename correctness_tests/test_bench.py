@@ -1,4 +1,4 @@
-"""The fixture ``bench``: what it times, checks and reports, with pytest-benchmark's options."""
+"""The fixture ``bench``: timing, checks, reports and pytest-benchmark's options."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ BENCHMARKS = {one.id: one for one in benchmarks()}
 SNAKE = 100 * 256 + 256 * 256 + 256 * 4  # multiplications for one board
 
 
-def beside_torch(op):
+def flops_outside_torch(op):
     """Return the FLOPs outside torch: snake's form ``full`` acts with NumPy on few boards."""
     problem = op.problem
     if problem.workload != "snake" or problem.op not in ("act", "collect_and_learn"):
@@ -109,7 +109,7 @@ def counted(function, counts):
     return call
 
 
-def to_count():
+def benchmarks_to_count():
     """Return the torch benchmarks to count: the cheapest, the next and the most expensive quick one per op and form.
 
     Benchmarks with processes or threads cannot be counted. Forms with a single option cost as much as ``naive``.
@@ -131,7 +131,7 @@ def to_count():
 def pytest_generate_tests(metafunc):
     """Create the problems only if this test is collected."""
     if "counted_benchmark" in metafunc.fixturenames:
-        metafunc.parametrize("counted_benchmark", to_count())
+        metafunc.parametrize("counted_benchmark", benchmarks_to_count())
 
 
 def computes_more(name, one):
@@ -149,7 +149,7 @@ def test_stated_flops_are_those_that_torch_dispatches(counted_benchmark, one_thr
     finally:
         if op.close:
             op.close()
-    count = sum(counts) + beside_torch(op)
+    count = sum(counts) + flops_outside_torch(op)
     if name in UNSTATED:
         assert stated == 0 < count
     elif computes_more(name, counted_benchmark):

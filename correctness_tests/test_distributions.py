@@ -86,7 +86,7 @@ def tracked(clone, package):
 
 
 def own(files):
-    """Return the files of a distribution that are neither its metadata, its commands nor bytecode."""
+    """Return the files of a distribution except metadata, commands and bytecode."""
     return {file for file in files if not re.search(r"\.dist-info/|^\.\./|__pycache__", file)}
 
 

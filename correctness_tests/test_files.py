@@ -14,7 +14,7 @@ from rl_impls.common.files import write_whole
 from rlgauge.files import Unwritable, remove_halves, reserved, write_all
 
 
-def fails(*args, **how):
+def raise_disk_full(*args, **how):
     """Raise the error of a system call on a full disk."""
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -38,7 +38,7 @@ def test_file_is_replaced_only_when_it_is_written(kept):
 
 
 def test_full_disk_is_an_error_before_anything_is_written(kept, monkeypatch):
-    monkeypatch.setattr(os, "posix_fallocate", fails)
+    monkeypatch.setattr(os, "posix_fallocate", raise_disk_full)
     message = rf"^--json {kept}: cannot be written: No space left on device$"
     with pytest.raises(Unwritable, match=message), reserved(kept, 100, "--json"):
         pytest.fail("no error")
@@ -49,7 +49,7 @@ def test_full_disk_is_an_error_before_anything_is_written(kept, monkeypatch):
 def test_failed_write_leaves_the_file_as_it_was(kept, monkeypatch, name):
     def fill_and_write():
         with reserved(kept, 100) as write:
-            monkeypatch.setattr(os, name, fails)
+            monkeypatch.setattr(os, name, raise_disk_full)
             write(b"new")
 
     with pytest.raises(Unwritable, match=rf"^{kept}: cannot be written: No space left on device$"):

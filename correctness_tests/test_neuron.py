@@ -37,7 +37,7 @@ def installed(monkeypatch):
     return install
 
 
-def real(monkeypatch, **attributes):
+def install_real(monkeypatch, **attributes):
     """Install a module that is not marked as a stand-in."""
     module = stand_in_module(**attributes)
     del module.STAND_IN
@@ -56,7 +56,7 @@ def test_placeholder_is_found_but_reported_as_a_placeholder(installed):
 
 
 def test_xla_line_without_device_files_is_reported_as_without_a_device(monkeypatch, tmp_path):
-    real(monkeypatch, trace=lambda: None)
+    install_real(monkeypatch, trace=lambda: None)
     monkeypatch.setattr(neuron, "DEVICE_FILES", str(tmp_path / "neuron*"))
     assert neuron.missing() == "torch_neuronx is installed but finds no Neuron device"
     (tmp_path / "neuron0").touch()
@@ -67,7 +67,7 @@ def test_xla_line_without_device_files_is_reported_as_without_a_device(monkeypat
 def test_native_line_is_available_with_a_device_only(monkeypatch, devices, reason):
     import torch
 
-    real(monkeypatch)
+    install_real(monkeypatch)
     monkeypatch.setattr(
         torch, "neuron", type("neuron", (), {"device_count": staticmethod(lambda: devices)}), raising=False
     )

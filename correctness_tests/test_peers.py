@@ -147,7 +147,7 @@ def loops():
 
 
 @pytest.mark.parametrize(("make", "game"), [(SyncEnvs, "coinrun"), (gym3, "starpilot")])
-def test_rollout_of_a_peer_is_what_our_games_net_and_advantages_give(make, game, loops, seed):
+def test_rollout_of_a_peer_equals_ours(make, game, loops, seed):
     require_procgen()
     config = procgen.ppo(seed, 4, 16, epochs=2, game=game).config
     loop, envs = loops.Ppo(config, loops.nature(), make(config["env"]), False), ProcgenVectorEnv(**config["env"])
@@ -186,7 +186,7 @@ def assert_same_gradient(agent, ours, loops):
 
 
 @pytest.mark.parametrize("net", ["nature", "residual"])
-def test_ppo_loss_of_the_peers_is_ours(net, loops, seed):
+def test_ppo_loss_of_the_peers_equals_ours(net, loops, seed):
     from rl_impls.procgen._torch import ppo_loss
 
     problem = procgen.ppo_update(seed, BATCH_SIZE, net)
@@ -224,7 +224,7 @@ def test_ppo_clips_how_far_values_move(loops):
     assert [loss.item() for loss in losses] == pytest.approx([(3 - 4) ** 2 / 2, (1.2 - 4) ** 2 / 2])
 
 
-def test_impala_loss_of_the_peers_is_ours(loops, seed):
+def test_impala_loss_of_the_peers_equals_ours(loops, seed):
     import torch
 
     config, batches = update_of("impala_update")
@@ -261,14 +261,14 @@ def test_dqn_of_stable_baselines3_has_our_net_and_learns_as_often(seed):
     assert (model.num_timesteps - steps, model._n_updates - updates) == (STEPS, STEPS // TRAIN_FREQUENCY)
 
 
-def ours():
+def filled_replay():
     """Return our filled replay buffer, and rows of it that may be sampled."""
     replay = fill(FrameReplay(REPLAY["capacity"], 1, REPLAY["side"]), REPLAY)
     return replay, np.random.default_rng(0).choice(replay.valid_rows(), 64, replace=False)
 
 
-def test_buffer_of_stable_baselines3_holds_what_ours_holds():
-    buffer, (replay, rows) = sb3_buffer(REPLAY), ours()
+def test_buffer_of_stable_baselines3_has_the_same_transitions():
+    buffer, (replay, rows) = sb3_buffer(REPLAY), filled_replay()
     rows = rows[rows != buffer.pos]  # SB3 stores the newest next_obs there
     batch = replay.gather(rows)
     np.testing.assert_array_equal(buffer.observations[rows, 0], batch.obs)
@@ -281,7 +281,7 @@ def test_buffer_of_stable_baselines3_holds_what_ours_holds():
 
 
 @pytest.mark.parametrize("once", FOR_CPPRB)
-def test_buffer_of_cpprb_holds_what_ours_holds_with_the_same_weights(once):
+def test_buffer_of_cpprb_has_the_same_transitions_and_weights(once):
     buffer = cpprb_buffer(REPLAY, once)
     replay = fill(PrioritisedReplay(REPLAY["capacity"], 1, REPLAY["side"], beta_increment=0.0), REPLAY)
     replay.update(np.arange(600), np.random.default_rng(REPLAY["seed"]).standard_normal(600))

@@ -67,7 +67,7 @@ def test_evidence_of_returns_decides_the_verdict(finding, word, why):
     assert (found["verdict"], found["why"]) == (word, why)
 
 
-def test_where_evidence_is_all_that_is_promised_the_claim_holds():
+def test_a_claim_that_promises_only_evidence_holds_with_it():
     findings = {"snake-every-4": "for the claim"}
     assert context_row(trained(None, promised="faster"), WIDE, findings)["verdict"] == "holds"
     assert context_row(trained(None, promised="nothing: measured"), findings=findings)["verdict"] == "measured"
@@ -94,7 +94,7 @@ def test_outputs_that_differ_refute_and_another_error_is_shown():
     assert (context_row(about)["verdict"], context_row(about)["same_holds"]) == ("holds", True)
 
 
-def test_a_promise_of_close_outputs_alone_holds_where_they_are():
+def test_a_claim_of_close_outputs_alone_holds_if_they_are_close():
     assert context_row(claim(None, same="close", tolerance=1e-7), WIDE)["verdict"] == "holds"
 
 

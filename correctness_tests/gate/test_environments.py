@@ -101,7 +101,7 @@ def python_for(cache):
 MADE = "echo Collecting library && echo Installing collected packages"
 
 
-def test_a_side_gets_the_environment_of_its_lock_file_unless_this_one_has_it_all(side, pip, python_for, capsys):
+def test_a_side_gets_the_environment_of_its_lock_file_unless_this_one_satisfies_it(side, pip, python_for, capsys):
     calls, lock = pip(MADE), "library==3\n./other.whl\n"
     assert python_for("base", side("base", "library==2.13.0\n")) == Path(sys.executable)
     assert python_for("base", side("lockless", "").parent) == Path(sys.executable)

@@ -237,7 +237,7 @@ def test_a_refused_artifact_names_the_wrong_field(tmp_path, path, value, message
 
 def test_a_recorded_artifact_keeps_its_verdicts():
     artifact = read(RECORDED / "artifact.json")
-    assert (artifact.rule.version, artifact.anchor.rule.version) == (1, 1)  # the default without a version
+    assert (artifact.rule.version, artifact.anchor.rule.version) == (1, 1)  # the default
     run = artifact.decide()
     wanted = json.loads((RECORDED / "verdicts.json").read_text())
     for findings, recorded in ((run.findings, wanted["findings"]), (run.anchor.findings, wanted["anchor"])):

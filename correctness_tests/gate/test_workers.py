@@ -83,7 +83,7 @@ def ask(head, do, limit):
         ("die", 30.0, r"^head: killed by SIGKILL$"),
     ],
 )
-def test_a_worker_without_a_reply_is_ended_and_why_is_shown(root, do, limit, words):
+def test_a_worker_without_a_reply_is_ended_with_a_reason(root, do, limit, words):
     head = worker(root)
     with pytest.raises(WorkerError, match=words), head:
         ask(head, do, limit)

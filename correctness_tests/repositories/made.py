@@ -327,7 +327,7 @@ class Repository:
         self.git("tag", "--force", tag)
 
     def at(self, revision, files=()):
-        """Check out a clean revision, then write files to the working tree."""
+        """Check out a revision without other changes, then write files to the working tree."""
         self.git("checkout", "--quiet", "--force", "--detach", revision)
         self.git("clean", "--quiet", "--force", "-d")
         self.write(dict(files))

@@ -30,7 +30,7 @@ def write_shards(tmp_path):
     return run
 
 
-def test_a_merge_ends_with_the_code_of_the_whole_and_writes_what_is_asked_for(write_shards, tmp_path, capsys):
+def test_merge_has_the_exit_code_of_the_whole_run_and_writes_the_given_files(write_shards, tmp_path, capsys):
     files = write_shards(CASES | {"b": CANARIES[SLOWED]})
     assert command.main(["merge", *files]) == 1
     report = capsys.readouterr().out

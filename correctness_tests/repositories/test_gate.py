@@ -107,7 +107,7 @@ def test_a_removed_test_is_gone_although_its_package_needs_a_generated_file(toy,
     assert (ran.code, "2 to time, 1 gone" in ran.text) == (0, True), ran.text
 
 
-def test_rlgauge_gate_is_pytest_against_a_revision_by_default_that_of_the_settings(toy):
+def test_rlgauge_gate_runs_pytest_against_a_revision_or_the_one_in_the_settings(toy):
     toy.at("start")
     options = "-k", "kept", "--collect-only", "-p", "no:cacheprovider"
     code, text = toy.run("rlgauge", "gate", "HEAD", *options)

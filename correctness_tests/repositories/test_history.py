@@ -18,7 +18,7 @@ from .made import INI, Repository, eventually, flat
 SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.py::test_kept[50]"
 SELECTED = "benchmarks", "-k", "slow or 50"
 THREE = "--pairs", "3"
-COMMITS = {  # files that each changes
+COMMITS = {  # files that each commit changes
     "words": {"README.md": "A toy.\n"},
     "comment": {"toy/other.py": "# more\n"},
     "words again": {"README.md": "A small toy.\n"},
@@ -96,7 +96,7 @@ def test_show_names_the_commit_that_slowed_a_test_across_releases(measured):
     assert f"| slower | 5 | `{names['slower'][:12]}` +" in text.splitlines()[2]
 
 
-def test_a_second_call_measures_nothing_anew(measured):
+def test_a_second_call_measures_nothing(measured):
     made, *_ = measured
     before = entries(made)
     code, text = made.run("rlgauge", "history", "--since", "v1", *THREE, *SELECTED)

@@ -93,7 +93,7 @@ def test_an_option_without_an_equals_sign_is_explained(toy, tmp_path):
     assert f"is above the repository {toy.root}: write --gate-json=FILE with =, not a space" in text
 
 
-def test_a_package_that_is_not_of_its_own_side_is_an_error(toy, tmp_path):
+def test_a_package_from_outside_its_side_is_an_error(toy, tmp_path):
     elsewhere = tmp_path / "site" / "toy"
     elsewhere.mkdir(parents=True)
     for name, content in {"__init__.py": "", "sorting.py": work(slow=100, kept=100)}.items():
@@ -115,5 +115,5 @@ def test_a_run_that_is_interrupted_before_its_first_pair_leaves_nothing(toy, tmp
     assert "passed" not in text
     assert " interrupted: no verdict !" in text
     assert "interrupts.py" not in text
-    assert [path.name for path in tmp_path.iterdir()] in ([], ["junit.xml"])  # pytest writes it, without a pass
+    assert [path.name for path in tmp_path.iterdir()] in ([], ["junit.xml"])  # pytest writes it; no test passed
     assert toy.leftovers() == []

@@ -44,7 +44,7 @@ def cells(table):
     return {name.strip("`"): rest for name, *rest in rows}
 
 
-def test_the_table_of_canaries_has_their_spread_and_how_often_they_are_called_slower():
+def test_the_table_of_canaries_has_their_spread_and_rate_of_slower():
     lines = [canaries(slow, same) for slow, same in [(0.05, -0.01), (0.06, 0.0), (0.07, 0.01)] * 4]
     slowed = ["+6.18%", "1.48%", "2/2 [15.8%, 100.0%]", "100.0%"]
     same = ["+0.00%", "1.48%", "0/6 [0.0%, 45.9%]", "0.0%"]
@@ -108,7 +108,7 @@ def test_a_benchmark_that_the_project_deselects_is_not_selected(tmp_path):
     assert (code, "no benchmark is selected by: benchmarks -k slow; change the selection" in text) == (2, True), text
 
 
-def test_canaries_are_measured_until_the_file_holds_as_many_pairs(toy, tmp_path):
+def test_canaries_are_measured_until_the_file_has_that_many_pairs(toy, tmp_path):
     file = tmp_path / "canaries.jsonl"
     for count, progress in ((1, ["power: 1 pair"]), (2, ["power: 2 pairs"])):
         code, text = toy.run("rlgauge", "power", f"--canaries={count}", RULE_OF_TWO, "--file", file)

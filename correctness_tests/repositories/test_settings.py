@@ -135,7 +135,7 @@ def test_hooks_of_a_project_may_look_for_fixtures(tmp_path):
     assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
 
 
-def test_addopts_reach_the_gate_but_not_its_workers_and_the_users_python_path_comes_behind_the_sides_own(tmp_path):
+def test_addopts_reach_only_the_gate_and_the_users_python_path_comes_after_the_sides(tmp_path):
     made = Repository(tmp_path / "repository", flat() | {"benchmarks/test_sorting.py": HELPED})
     folders = made.root / "vendored", tmp_path / "elsewhere"
     for folder in folders:

@@ -117,7 +117,7 @@ def test_the_table_marks_the_step():
     assert "unchanged" in lines[commit(13)[:12]]
 
 
-def of_numbers(values, variances, freedom):
+def fit_of(values, variances, freedom):
     """Return a fit of the root and of commits 1, 2, ... with independent errors."""
     covariance = np.zeros((len(values), len(values)))
     covariance[1:, 1:] = np.diag(variances)
@@ -126,7 +126,7 @@ def of_numbers(values, variances, freedom):
 
 
 def test_p_is_one_sided_with_the_degrees_of_freedom_of_the_errors():
-    fit = of_numbers([0.0, 0.1], [0.01], freedom=3)
+    fit = fit_of([0.0, 0.1], [0.01], freedom=3)
     assert fit.p_of(0.2, 0.1) == pytest.approx(0.0696630)
     assert fit.p_of(-0.2, 0.1) == pytest.approx(1 - 0.0696630)
     assert fit.p_of(0.0, 0.1) == 0.5
@@ -134,18 +134,18 @@ def test_p_is_one_sided_with_the_degrees_of_freedom_of_the_errors():
 
 
 def test_a_step_has_a_two_sided_p_adjusted_for_all_places():
-    fit = of_numbers([0.0, 0.0, 0.5, 0.7], [0.0004] * 3, freedom=9)
+    fit = fit_of([0.0, 0.0, 0.5, 0.7], [0.0004] * 3, freedom=9)
     (step,) = steps.significant_steps(fit, [2])
     error = math.sqrt(0.0004 / 2)  # the root is exact
     assert (step.commit, step.log_ratio) == (commit(2), pytest.approx(0.6))
     assert (step.low, step.high) == pytest.approx((0.6 - 1.96 * error, 0.6 + 1.96 * error))
     assert step.p == pytest.approx(2 * 3 * fit.p_of(0.6, error))
-    (faster,) = steps.significant_steps(of_numbers([0.0, 0.0, -0.5, -0.7], [0.0004] * 3, freedom=9), [2])
+    (faster,) = steps.significant_steps(fit_of([0.0, 0.0, -0.5, -0.7], [0.0004] * 3, freedom=9), [2])
     assert (faster.log_ratio, faster.p) == pytest.approx((-0.6, step.p))
 
 
 def test_the_p_at_the_end_is_that_of_a_change_beyond_one_percent():
-    fit = of_numbers([0.0, 0.03, 0.03], [0.0004] * 2, freedom=9)
+    fit = fit_of([0.0, 0.03, 0.03], [0.0004] * 2, freedom=9)
     end = steps.change_at_end(Series(CASE, "1", commit(0), fit.points, 0.01, 9), fit, [])
     assert (end.commit, end.log_ratio) == (commit(2), pytest.approx(0.03))
     assert end.p == pytest.approx(0.0949750)  # p of t = (0.03 - log 1.01) / sqrt(0.0002)
