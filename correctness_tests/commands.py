@@ -1,4 +1,4 @@
-"""Commands as a user types them: in a process of their own, within a time limit, and knowing nothing of this pytest."""
+"""Run commands as a user does: in separate processes, with a time limit and without this pytest's variables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ for name, arguments in json.loads(sys.argv[1]).items():
     print(f"<{name}>", flush=True)
     try:
         code = pytest.main(["-p", "no:cacheprovider", *arguments])
-    except Exception as error:  # as pytest-benchmark ends a run that is slower
+    except Exception as error:  # pytest-benchmark raises it if a run is slower
         print(error)
         code = 1
     print(f"<code {int(code)}>", flush=True)
@@ -40,13 +40,13 @@ for name, arguments in json.loads(sys.argv[1]).items():
 
 
 def environment(**changed):
-    """Return this process's variables without those of pytest and without what is required of it, with some changed."""
+    """Return this process's environment variables without ``PYTEST_*`` and ``RL_PERF_*``, and with some changed."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "RL_PERF_"))}
     return {**kept, **changed}
 
 
 def copy_with(folder, files):
-    """Copy the code of this repository and its tests to a folder, with further files, text by name."""
+    """Copy the code and the tests of this repository to a directory, and add files, given as text by path."""
     for name in ("rl_impls", "perf_tests", "rlgauge", "correctness_tests", "docs"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("conftest.py", "pyproject.toml"):
@@ -57,7 +57,7 @@ def copy_with(folder, files):
 
 
 def python(*arguments, cwd=ROOT, limit=120, **changed):
-    """Run this Python with such arguments and variables; return what :func:`subprocess.run` does."""
+    """Run this Python with these arguments and environment variables; return the completed process."""
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         cwd=cwd,
@@ -69,11 +69,13 @@ def python(*arguments, cwd=ROOT, limit=120, **changed):
 
 
 def pytest_runs(runs, **how):
-    """Run pytest several times in one process, which takes a second to start; return what each ends with, and errors.
+    """Run pytest several times in one process, which takes a second to start.
+
+    Return exit code and output by name of the run, and the standard error of the process.
 
     Args:
-        runs: what it is called with, by name: variables as in ``NAME=value``, then arguments.
-        how: as :func:`python` takes it.
+        runs: for each name, environment variables as ``NAME=value``, then pytest's arguments.
+        how: keyword arguments of :func:`python`.
     """
     done = python("-c", SEVERAL, json.dumps(runs), **how)
     assert done.returncode == 0, done.stderr
@@ -85,6 +87,6 @@ def pytest_runs(runs, **how):
 
 
 def hiding(folder, *names, root=ROOT):
-    """Return a PYTHONPATH that begins in this folder, with which packages of these names are not found."""
+    """Return a PYTHONPATH, beginning with this directory, that hides packages of these names."""
     (folder / "sitecustomize.py").write_text(HIDING.format(names=names))
     return f"{folder}:{root}"

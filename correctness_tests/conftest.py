@@ -1,4 +1,4 @@
-"""What all correctness tests share."""
+"""Selection by workload and fixtures for all correctness tests."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ from .neuron_standin import INSTALL, install_xla
 
 FOLDER = Path(__file__).parent
 WORKLOADS = frozenset(backends.workloads())
-OF_NONE = "gate"  # the folder of tests that are of no workload
+NO_WORKLOAD = "gate"  # directory of tests that belong to no workload
 
 settings.register_profile("fixed", max_examples=30, derandomize=True, database=None, deadline=None)
 settings.register_profile("free", deadline=None, print_blob=True)
 
 
 def pytest_configure(config):
-    """The same examples in every run, unless another profile is asked for; Ctrl-C reaches what tests start."""
+    """Use fixed hypothesis examples unless a profile is given, and let Ctrl-C reach the processes of the tests."""
     if not config.getoption("--hypothesis-profile"):
         settings.load_profile("fixed")
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's job in the background
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job of a shell
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def workloads_of(item):
-    """The workloads that a test is of: by its folder, or by the variant, case, name or path that it is given."""
+    """Return the workloads of a test, by its directory or by its parameters: benchmarks, cases, names or paths."""
     folder = item.path.relative_to(FOLDER).parts[0]
     if folder in WORKLOADS:
         return {folder}
-    given = item.callspec.params.values() if hasattr(item, "callspec") and folder != OF_NONE else ()
+    given = item.callspec.params.values() if hasattr(item, "callspec") and folder != NO_WORKLOAD else ()
     cases = {getattr(getattr(value, "case", value), "workload", None) for value in given}
     names = {part for value in given if isinstance(value, str) for part in re.split(r"[./]", value)}
     return (cases | names) & WORKLOADS
 
 
 def pytest_ignore_collect(collection_path, config):
-    """With ``--workload``, import no module of a folder of which no test is kept."""
+    """With ``--workload``, do not import the tests of other workloads and of the gate."""
     wanted = set(config.getoption("workload"))
-    if wanted and collection_path.parent == FOLDER and collection_path.name in {*WORKLOADS - wanted, OF_NONE}:
+    if wanted and collection_path.parent == FOLDER and collection_path.name in {*WORKLOADS - wanted, NO_WORKLOAD}:
         return True
     return None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """With ``--workload``, keep that workload's tests: those in its folder, and the general ones that are given it.
+    """With ``--workload``, keep the tests in its directory and the general tests that have it as a parameter.
 
-    What runs alone is slow.
+    Also mark the tests that run alone as slow.
     """
     for item in items:
         if item.get_closest_marker("alone"):
@@ -66,26 +66,26 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def exporter_parses_its_operators_once():
-    """Most of the time of a small net's export is spent on that."""
+def parse_exporter_operators_once():
+    """Save most of the time of exporting a small net."""
     parse_once()
 
 
 @pytest.fixture(params=INSTALL)
 def stand_in(request, monkeypatch):
-    """A stand-in for each line of torch-neuronx. -> what it has compiled"""
+    """Install a stand-in for each version of torch-neuronx; return the list of its compilations."""
     return INSTALL[request.param](monkeypatch)
 
 
 @pytest.fixture
 def xla(monkeypatch):
-    """The stand-in for the XLA line of torch-neuronx. -> what it has traced"""
+    """Install the stand-in for the XLA version of torch-neuronx; return the list of its traces."""
     return install_xla(monkeypatch)
 
 
 @pytest.fixture(scope="module")
 def one_thread():
-    """Two threads of so small a product wait for each other most of the time where others use the cores."""
+    """Use one torch thread: on busy cores, two threads of a small product mostly wait for each other."""
     import torch
 
     threads = torch.get_num_threads()

@@ -1,7 +1,7 @@
-"""A stand-in for torch-neuronx, which runs on AWS's machines only: the same calls, computed by torch on the CPU.
+"""Stand-ins for torch-neuronx, which runs only on AWS machines: the same functions, computed by torch on the CPU.
 
-It shows that batches, weights and files are handled rightly. It says nothing about Neuron's speed or precision, and
-``rl_impls`` never takes it for the real thing.
+They test the handling of batches, weights and files, but not Neuron's speed or precision. ``rl_impls`` refuses to time
+them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ def stand_in_module(**attributes):
 
 
 def install_xla(monkeypatch):
-    """Install a stand-in for the XLA line; return the list of what it has traced."""
+    """Install a stand-in for the XLA version; return the list of its traces."""
     import torch
 
     traces = []
 
     class OneShape(torch.nn.Module):
-        """A traced model that, as on Neuron, takes the shape it was traced for and no other."""
+        """A traced model that accepts only the shape it was traced for, as on Neuron."""
 
         def __init__(self, traced, shape):
             super().__init__()
@@ -55,7 +55,7 @@ def install_xla(monkeypatch):
         traces.append({"shape": tuple(example_inputs.shape), "compiler_args": compiler_args})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
-            # a copy: on Neuron too the traced model does not share the module's weights
+            # a copy, because a model traced for Neuron does not share the module's weights
             traced = torch.jit.trace(copy.deepcopy(func).eval(), example_inputs)
             if inline_weights_to_neff:
                 traced = torch.jit.freeze(traced)
@@ -76,7 +76,7 @@ def install_xla(monkeypatch):
 
 
 def install_native(monkeypatch):
-    """Install a stand-in for the native line; return the list of what it has compiled."""
+    """Install a stand-in for the native version; return the list of its compilations."""
     import torch
     import torch._dynamo
     from torch._dynamo.backends import registry
@@ -93,7 +93,7 @@ def install_native(monkeypatch):
 
     neuron_stand_in._tags = ()
     torch._dynamo.reset()
-    # what torch._dynamo.register_backend does, but put back afterwards
+    # like torch._dynamo.register_backend, but undone after the test
     monkeypatch.setitem(registry._BACKENDS, "neuron", None)
     monkeypatch.setitem(registry._COMPILER_FNS, "neuron", neuron_stand_in)
     namespace = SimpleNamespace(STAND_IN=True, device_count=lambda: 1, synchronize=lambda: None)

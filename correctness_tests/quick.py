@@ -1,4 +1,4 @@
-"""Parameters of a test that are run each time, and those that are slow."""
+"""Quick and slow parameters of a test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def quick(wanted, everything):
-    """Return all parameters; those that are not wanted each time are marked as slow."""
+    """Return all parameters, with those that are not in ``wanted`` marked as slow."""
     assert set(wanted) <= set(everything)
     rows = [(one, one if isinstance(one, tuple) else (one,)) for one in everything]
     return [one if one in wanted else pytest.param(*row, marks=pytest.mark.slow) for one, row in rows]

@@ -1,4 +1,4 @@
-"""What a benchmark should return: the output of its reference backend, naive and in float64."""
+"""Expected outputs of benchmarks: those of the reference backend, naive and in float64."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rl_impls.common.problem import Problem
 
 
 def in_float64(tree: Any) -> Any:
-    """Return nested data with float32 arrays turned into float64."""
+    """Return nested data with its float32 arrays converted to float64."""
     return backends.tree_map(lambda x: x.astype(np.float64) if getattr(x, "dtype", None) == np.float32 else x, tree)
 
 
 def reference_output(problem: Problem) -> list[Any]:
-    """Return the output of the reference, and its weights: the naive form in float64, called as often as the op."""
+    """Return the output and the weights of the reference after two calls, or one if the op allows no more."""
     config = in_float64(dict(problem.config))
     if "serve" in config:
         config["serve"] = problem.reference
@@ -36,7 +36,7 @@ def reference_output(problem: Problem) -> list[Any]:
 
 
 def largest_difference(got: Any, wanted: Any, what: str = "output") -> float:
-    """Return the largest difference, relative to the largest value wanted."""
+    """Return the largest difference, relative to the largest expected value."""
     got, wanted = np.asarray(got, np.float64), np.asarray(wanted, np.float64)
     assert got.shape == wanted.shape, f"{what}: shape {got.shape}, wanted {wanted.shape}"
     assert np.isfinite(got).all(), f"{what}: not finite"

@@ -1,10 +1,10 @@
-"""Rows of results as the tests of tables make them."""
+"""Rows of results for the tests of tables."""
 
 from __future__ import annotations
 
 
 def row(backend="torch", seconds=1e-5, width=0.02, count=8, **changed):
-    """Make one row of a result: so many seconds a call of so many items, in an interval of so much to either side."""
+    """Return a row of a benchmark with `count` items per call and an interval of `width` to either side."""
     made = {
         "workload": "pirl", "op": "forward", "form": "full", "backend": backend, "unit": "samples",
         "precision": "float32", "axes": {"batch": count, "io": "host", "hidden": 32}, "calls": 3, "samples": 15,

@@ -1,4 +1,4 @@
-"""One hypothesis strategy per op: values drawn freely, shapes from at most three, because each shape compiles."""
+"""Hypothesis strategies for arguments of ops with given shapes, because each new shape is compiled."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def weights(sizes):
 
 
 def training_batch(batch, points):
-    """Draw transitions and points of each kind, as ``train_step`` takes them."""
+    """Draw the arguments of ``train_step``: transitions, and points of each kind."""
     flags = hnp.arrays(np.float32, batch, elements=st.sampled_from([0.0, 1.0]))
     actions = hnp.arrays(np.int32, batch, elements=st.integers(0, 24))
 

@@ -1,4 +1,4 @@
-"""Every backend of every benchmark against the float64 reference, on the very inputs that are timed."""
+"""Every backend of every benchmark against the float64 reference, on the timed inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .reference import largest_difference, reference_output
 
 
 def quick(chosen: list[Benchmark]) -> set[str]:
-    """Return the ids of the first benchmark of each op, form, backend and order; one form where torch compiles."""
+    """Return the ids of the first benchmark of each op, form, backend and order; one form only if torch compiles."""
     found = {}
     for one in sorted(chosen, key=lambda one: one.params.get("order", 0)):
         op, backend = (one.workload, one.test.__name__), one.params["backend"]
@@ -24,7 +24,7 @@ def quick(chosen: list[Benchmark]) -> set[str]:
 
 
 def pytest_generate_tests(metafunc):
-    """Parametrise with the benchmarks of a plain run, or of the tier asked for; most of them are slow."""
+    """Parametrise with the benchmarks of a plain run, or of the given tier; most are marked as slow."""
     if "timed" in metafunc.fixturenames:
         last = TIERS.index(metafunc.config.getoption("tier") or "bench")
         chosen = [one for one in benchmarks() if TIERS.index(one.tier) <= last and one.op != "first_call"]
@@ -59,7 +59,7 @@ def test_outputs_on_the_timed_inputs_match_the_reference(timed, seed):
     assert_same_output(problem, out, wanted_out, any_precision=np.dtype(np.float64) in given)
     assert start.keys() & params.keys() == wanted_params.keys()
     if params:
-        assert_moved_alike(problem, start, params, wanted_params)
+        assert_same_weights(problem, start, params, wanted_params)
 
 
 def after_two_calls(recorded):
@@ -89,28 +89,26 @@ def programs(op):
     return len(sizes), sum(sizes), graphs_compiled()
 
 
-def assert_moved_alike(problem, start, got, wanted):
-    """Check that nearly all weights end where the reference's do, relative to the largest change in their array.
+def assert_same_weights(problem, start, got, wanted):
+    """Check that nearly all weights equal the reference's, relative to the largest change in their array.
 
-    A few may end a step or two apart: Adam turns a gradient that is nothing but rounding into a whole step.
+    A few may differ by a step or two, because Adam turns a gradient of mere rounding errors into a whole step.
     """
     off = {}
     for name, weights in got.items():
-        what, way = f"{problem.op}: .params[{name!r}]", np.abs(wanted[name] - start[name])
-        longest = way.max()
-        assert weights.dtype == np.float32, f"{what}: {weights.dtype}, wanted float32, as every .params has"
-        assert longest > 1e-5 * np.abs(start[name]).max(), f"{what}: hardly changed, so a wrong update would not show"
-        off[name] = np.abs(weights - wanted[name]).ravel() / longest
+        what, change = f"{problem.op}: .params[{name!r}]", np.abs(wanted[name] - start[name])
+        largest = change.max()
+        assert weights.dtype == np.float32, f"{what}: {weights.dtype}, wanted float32, like all .params"
+        assert largest > 1e-5 * np.abs(start[name]).max(), f"{what}: hardly changed, so a wrong update would not show"
+        off[name] = np.abs(weights - wanted[name]).ravel() / largest
         half = np.median(off[name])
-        assert half <= 0.001, (
-            f"{what}: half of it ends {half:.3g} of the longest way off the reference, tolerance 0.001"
-        )
+        assert half <= 0.001, f"{what}: the median weight is off by {half:.3g} of the largest change, tolerance 0.001"
     every, worst = np.concatenate(list(off.values())), max(off, key=lambda name: off[name].max())
     most, far, farthest = np.quantile(every, 0.99), np.mean(every > 0.5), every.max()
     what = f"{problem.op}: .params, the worst is {worst!r}"
-    assert most <= 0.001, f"{what}: 1% of the weights end {most:.3g} of the longest way off, tolerance 0.001"
-    assert far <= 1e-4, f"{what}: {far:.3g} of the weights end half of the longest way off, tolerance 0.0001"
-    assert farthest <= 2, f"{what}: a weight ends {farthest:.3g} times the longest way off, tolerance 2"
+    assert most <= 0.001, f"{what}: 1% of the weights are off by {most:.3g} of the largest change, tolerance 0.001"
+    assert far <= 1e-4, f"{what}: {far:.3g} of the weights are off by half of the largest change, tolerance 0.0001"
+    assert farthest <= 2, f"{what}: a weight is off by {farthest:.3g} times the largest change, tolerance 2"
 
 
 def in_float32(array):

@@ -40,7 +40,7 @@ def test_resumed_training_is_bit_for_bit_the_same(tmp_path, workload, backend):
 
 
 @pytest.mark.parametrize("workload", AGENTS)
-def test_checkpoint_of_an_untrained_agent_resumes_alike(tmp_path, workload):
+def test_checkpoint_of_an_untrained_agent_resumes_identically(tmp_path, workload):
     agent = make(workload)
     agent.save(tmp_path / "agent")
     np.testing.assert_equal(agent_of(workload).load(tmp_path / "agent").learn(), agent.learn())

@@ -1,4 +1,4 @@
-"""ASV: its benchmarks are the gate tier, and commits run and publish."""
+"""ASV: it has the benchmarks of the gate tier, times commits and publishes them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHO = ("-c", "user.name=A User", "-c", "user.email=user@localhost", "-c", "commi
 
 
 def combinations(made):
-    """Return the combinations of parameters that ASV would run of a class."""
+    """Return the parameter combinations of a class that ASV would run."""
     return [values for values in itertools.product(*made.params) if values not in made.skip_params]
 
 
@@ -69,7 +69,7 @@ def test_installing_does_not_retry_an_index_that_cannot_be_reached(tmp_path):
 
 
 def git(folder, *arguments):
-    """Return what a git command prints."""
+    """Run git; return its output."""
     command = ["git", *WHO, *arguments]
     done = subprocess.run(command, cwd=folder, env=environment(), check=True, capture_output=True, text=True)
     return done.stdout.strip()
@@ -99,16 +99,16 @@ def test_asv_runs_and_publishes_commits_and_skips_older_ones(tmp_path):
 
     asv("machine", "--yes", "--machine", "box")
     one = r"^pirl\.forward\.time_call\('full', 'numpy', 32,"
-    said = {}
+    printed = {}
     for commit in git(checkout, "log", "--reverse", "--format=%H").split():
         git(checkout, "worktree", "add", "--quiet", "--force", "--detach", str(installed), commit)
         here = ("--environment", f"existing:{sys.executable}", "--set-commit-hash", commit)
-        said[commit] = asv("run", *here, "--show-stderr", "--bench", one)
+        printed[commit] = asv("run", *here, "--show-stderr", "--bench", one)
         git(checkout, "worktree", "remove", "--force", str(installed))
     asv("publish")
-    old, new = said
-    assert "this commit has no rl_impls/pirl/problem.py" in said[old]
-    assert "skipped" not in said[new]
+    old, new = printed
+    assert "this commit has no rl_impls/pirl/problem.py" in printed[old]
+    assert "skipped" not in printed[new]
     pages = checkout / ".asv/html"
     listed = json.loads((pages / "index.json").read_text())
     assert listed["benchmarks"]["pirl.forward.time_call"]["param_names"][:2] == ["form", "backend"]

@@ -1,4 +1,4 @@
-"""The workflow that runs ASV on main: which commits it times, and what it pushes."""
+"""The workflow that runs ASV on main: the commits that it times and the branches that it pushes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shell(script, folder, **variables):
 
 
 def git(folder, *arguments):
-    """Return what a git command prints."""
+    """Run git; return its output."""
     command = ["git", *WHO, *arguments]
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -43,7 +43,7 @@ def test_only_the_publishing_job_may_write():
 
 @pytest.fixture
 def clone(tmp_path):
-    """A repository of four commits whose Python records its arguments; and the commits."""
+    """Create a repository with a Python that records its arguments; return its path and its four commits."""
     git(tmp_path, "init", "--quiet")
     for name in "abcd":
         git(tmp_path, "commit", "--quiet", "--allow-empty", "--message", name)

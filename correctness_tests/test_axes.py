@@ -11,15 +11,15 @@ from perf_tests.recorded import benchmarks, problem_of, record
 
 from .reference import largest_difference, reference_output
 
-FAR = 10  # tolerances of a problem
-AMOUNTS = {  # axes that say how much of the same is done, and so change the shape of the inputs
+FAR = 10  # times the tolerance of the problem
+AMOUNTS = {  # axes that set the amount of work, and so the shape of the inputs
     "batch_size", "hidden", "num_envs", "num_worlds", "num_agents", "clients", "num_steps", "epochs", "actors", "side",
     "frames", "collectors", "capacity", "updates", "snake.collect_and_learn train_frequency",
     "procgen.parallel_ppo lag", "procgen.parallel_impala lag", "mario.train_step norm", "mario.pipeline_waits publish",
     "mario.pipeline publish",
 }  # fmt: skip
-PLACES = {"io", "serve", "options", "accumulate"}  # axes that say where or how the same is computed
-FORMS = {  # benchmarks whose form computes something else than that of a second one
+PLACES = {"io", "serve", "options", "accumulate"}  # axes that set where or how the same result is computed
+FORMS = {  # benchmarks whose form computes something else than the form of another benchmark
     "snake.collect_and_learn_threaded[threaded-torch-64-4-32]": "snake.collect_and_learn[vectorised-torch-64-4-32]",
     "treasurehunt.turn[interleaved-torch-5-16]": "treasurehunt.turn[one_by_one-torch-5-16]",
     "treasurehunt.epoch[interleaved-torch-5-1]": "treasurehunt.epoch[one_by_one-torch-5-1]",
@@ -32,7 +32,7 @@ for one in BENCHMARKS.values():
 
 
 def values_of(first):
-    """Return by axis the benchmarks that differ from the first one in that axis alone, after the first one."""
+    """Return, by axis, the first benchmark and those that differ from it only in that axis."""
     found = {}
     for one in BENCHMARKS.values():
         if one.test is not first.test:
@@ -55,11 +55,11 @@ def is_amount(axis, first):
     return axis in AMOUNTS or f"{first.id.partition('[')[0].removesuffix('_threaded')} {axis}" in AMOUNTS
 
 
-AMOUNTING = [param for param in AXES if is_amount(param.values[0], param.values[1][0])]
-SHOWING = [param for param in AXES if param not in AMOUNTING]
+AMOUNT_AXES = [param for param in AXES if is_amount(param.values[0], param.values[1][0])]
+OTHER_AXES = [param for param in AXES if param not in AMOUNT_AXES]
 
 
-@pytest.mark.parametrize(("axis", "chosen"), AMOUNTING)
+@pytest.mark.parametrize(("axis", "chosen"), AMOUNT_AXES)
 def test_axis_of_an_amount_changes_the_shape_of_the_inputs(axis, chosen, seed):
     def shapes(one):  # an integer in a configuration is an amount too
         problem = problem_of(one, seed)
@@ -69,7 +69,7 @@ def test_axis_of_an_amount_changes_the_shape_of_the_inputs(axis, chosen, seed):
     assert shapes(chosen[0]) != shapes(chosen[1]), f"{axis}: its values give inputs of the same shapes"
 
 
-@pytest.mark.parametrize(("axis", "chosen"), SHOWING)
+@pytest.mark.parametrize(("axis", "chosen"), OTHER_AXES)
 def test_any_other_axis_changes_the_output(axis, chosen, seed):
     problems = [problem_of(one, seed) for one in chosen]
     outputs = [leaves(reference_output(problem)[0]) for problem in problems]

@@ -1,4 +1,4 @@
-"""The fixture ``bench``: what it times, checks and reports, with pytest-benchmark's options."""
+"""The fixture ``bench``: timing, checks, reports and pytest-benchmark's options."""
 
 from __future__ import annotations
 
@@ -90,9 +90,12 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(folder):
-    """Return a function that runs the benchmarks. -> exit code, output, benchmarks by name, lines of the log"""
+    """Return a function that runs the benchmarks.
 
-    def started(*options):
+    It returns the exit code, the output, the benchmarks by name and the lines of the log.
+    """
+
+    def run_benchmarks(*options):
         out = folder / "out.json"
         out.unlink(missing_ok=True)
         (folder / "log").write_text("")
@@ -103,19 +106,19 @@ def run(folder):
         found = {one["name"]: one for one in json.loads(text)["benchmarks"]} if text else {}
         return done.returncode, done.stdout + done.stderr, found, (folder / "log").read_text().splitlines()
 
-    return started
+    return run_benchmarks
 
 
 @pytest.fixture(scope="module")
 def ran(run):
-    """A run of all of them."""
+    """Run all benchmarks."""
     return run()
 
 
 def test_round_is_several_calls_after_one_reset_and_reports_seconds_per_call(ran):
     _, text, found, log = ran
     state, limited = found["test_state"]["stats"], found["test_limited"]["stats"]
-    assert state["iterations"] in (4, 8), text  # of 2 ms each: 10 ms or more
+    assert state["iterations"] in (4, 8), text  # calls of 2 ms, so 10 ms or more
     assert 0.002 <= state["min"] <= state["median"] < 0.008
     assert limited["iterations"] == 3
     assert found["test_once"]["stats"]["iterations"] == 1
@@ -146,7 +149,7 @@ def test_min_rounds_and_the_timer_are_obeyed(run):
     assert found["test_state"]["options"]["timer"] == "process_time", text
     for name in ("test_stateless[one]", "test_state"):
         assert found[name]["stats"]["rounds"] == 7, text
-    assert found["test_state"]["stats"]["median"] < 0.001  # a sleeping process takes no time of the processor
+    assert found["test_state"]["stats"]["median"] < 0.001  # a sleeping process uses no CPU time
     assert found["test_stateless[one]"]["stats"]["median"] < 0.0004
 
 

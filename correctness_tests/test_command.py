@@ -37,7 +37,7 @@ limited = limit("a command")
 
 
 def run(workload, capsys, *arguments):
-    """Run a command in this process; return what it prints."""
+    """Run a command in this process; return its output."""
     importlib.import_module(f"rl_impls.{workload}.__main__").main(list(map(str, arguments)))
     return capsys.readouterr().out
 
@@ -221,7 +221,7 @@ def test_help_describes_every_field(capsys, workload):
 
 @pytest.fixture
 def play(capsys):
-    """Return a function that runs a command of an agent and returns what it prints."""
+    """Return a function that runs a command of an agent and returns its output."""
 
     def play(*words, agent=Player, **defaults):
         command.main(agent, list(map(str, words)), **defaults)
@@ -232,7 +232,7 @@ def play(capsys):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Return a function that makes the training's clock advance by so many seconds with each look at it."""
+    """Return a function that replaces the clock of training by one that advances at each reading."""
 
     def every(seconds):
         times = iter(range(0, 1000 * seconds, seconds))
@@ -242,7 +242,7 @@ def clock(monkeypatch):
 
 
 def assert_trained(path, seed, **fields):
-    """Assert that a checkpoint is of the toy agent with this seed and these fields."""
+    """Check that a checkpoint has the toy agent's configuration with these fields, and this seed."""
     agent = Player.load(path)
     assert agent.config == Config(**fields)
     assert agent.rng.bit_generator.state == np.random.default_rng(seed).bit_generator.state
@@ -398,7 +398,7 @@ def test_last_checkpoints_and_the_best_one_are_kept(tmp_path, play, monkeypatch,
     def refuse(*paths):
         raise PermissionError(1, "Operation not permitted")
 
-    if not links:  # as on FAT
+    if not links:  # as on a FAT file system
         monkeypatch.setattr(os, "link", refuse)
     often = ("train", "--output-dir", tmp_path, "--save-every", "0.000001s")
     play(*often, "--steps", 50, "--keep", 2, agent=Scored)
@@ -407,7 +407,7 @@ def test_last_checkpoints_and_the_best_one_are_kept(tmp_path, play, monkeypatch,
         "agent.safetensors": 50, "agent-000000040.safetensors": 40, "agent-000000050.safetensors": 50,
         "best.safetensors": 30,
     }  # fmt: skip
-    for best in (30, 70):  # the mean return until step 30 was 7 / 3, until 60 it is 1 / 6, until 70 it is 13
+    for best in (30, 70):  # the mean return is 7 / 3 at step 30, 1 / 6 at step 60 and 13 at step 70
         play(*often, "--steps", 10, "--resume", agent=Scored)
         assert Scored.load(tmp_path / "best.safetensors").step == best
     assert {path.name for path in tmp_path.glob("*.safetensors")} == steps.keys()
@@ -436,7 +436,7 @@ def test_run_is_not_overwritten(tmp_path, play):
 def test_unwritable_checkpoint_is_found_before_training(play):
     class Untrained(Player):
         def learn(self):
-            pytest.fail("it trained")
+            pytest.fail("training started")
 
     with pytest.raises(SystemExit, match=r"^train: /proc/agent: cannot be written: "):
         play("train", "/proc/agent", "--steps", 1, agent=Untrained)
@@ -457,7 +457,7 @@ def test_full_disk_at_a_later_checkpoint_does_not_end_training(tmp_path, play, c
 
 def test_unwritable_curve_ends_training_with_a_checkpoint(tmp_path, play):
     class Full(float):
-        def __repr__(self):  # the writer of the curve finds the disk full
+        def __repr__(self):  # as if the disk were full when the curve is written
             raise OSError(28, "No space left on device", "curve.csv")
 
     class Filling(Player):

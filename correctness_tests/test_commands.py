@@ -1,4 +1,4 @@
-"""Benchmark runs, the backend table and make, as a user types them."""
+"""Benchmark runs, the backend table and make, as a user runs them."""
 
 from __future__ import annotations
 
@@ -33,15 +33,18 @@ MISTAKES = {
 def test_collecting_imports_neither_torch_nor_jax():
     code = "import pytest, sys; end = pytest.main(['--collect-only', '-qq', '-p', 'no:cacheprovider']); "
     code += "print('heavy:', sorted({'torch', 'jax', 'gym', 'procgen'} & sys.modules.keys())); sys.exit(end)"
-    done = python("-c", code, PYTHONDONTWRITEBYTECODE="")  # to rewrite all assertions takes longest
+    done = python("-c", code, PYTHONDONTWRITEBYTECODE="")  # rewriting all assertions takes longest
     assert done.returncode == 0, done.stdout[-2000:]
     assert done.stdout.endswith("heavy: []\n")
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory):
-    """Run pytest several times with NumPy alone. -> exit code and output of each run, standard error, the JSON"""
-    folder = tmp_path_factory.mktemp("said")
+def numpy_runs(tmp_path_factory):
+    """Run pytest several times with NumPy only.
+
+    Return exit code and output by name of the run, the standard error and the JSON.
+    """
+    folder = tmp_path_factory.mktemp("runs")
     runs = {
         **{message: (*PLAIN, *arguments) for message, arguments in MISTAKES.items()},
         "twice": (*PLAIN, "--collect-only", "-q", "--op", "forward", *TWO_SIZES, "--backend", "numpy"),
@@ -55,41 +58,41 @@ def said(tmp_path_factory):
 
 
 @pytest.mark.parametrize("message", MISTAKES)
-def test_wrong_option_is_one_line(said, message):
-    found, errors, _ = said
+def test_wrong_option_is_one_line(numpy_runs, message):
+    found, errors, _ = numpy_runs
     assert found[message] == (4, "")
     (line,) = [line for line in errors.splitlines() if message in line]
     assert line.startswith("ERROR: ")
     assert "Traceback" not in errors
 
 
-def test_axis_option_can_be_repeated(said):
-    code, text = said[0]["twice"]
+def test_axis_option_can_be_repeated(numpy_runs):
+    code, text = numpy_runs[0]["twice"]
     assert code == 0, text
     assert sorted(re.findall(r"test_pirl\.py::test_forward\[full-numpy-(\d+)-host-32\]", text)) == ["128", "32"]
 
 
-def test_auto_backend_selects_the_best_backend_here(said):
-    code, text = said[0]["auto"]
+def test_auto_backend_selects_the_best_backend_here(numpy_runs):
+    code, text = numpy_runs[0]["auto"]
     assert code == 0, text
     assert "test_pirl.py::test_act[full-torch-" in text
     assert "[full-auto-" not in text
 
 
-def test_json_has_figures_and_missing_backends_show_their_reason(said):
-    code, text = said[0]["measured"]
+def test_json_has_figures_and_missing_backends_show_their_reason(numpy_runs):
+    code, text = numpy_runs[0]["measured"]
     assert code == 0, text
     assert "OpenMP wait policy: " in text
     assert "1 passed, 1 skipped" in text
     assert "neuron: torch is not installed (install AWS's own torch-neuronx on" in text
-    machine = machine_of(said[2])
+    machine = machine_of(numpy_runs[2])
     assert {"cpu_model", "cores", "threads", "blas", "versions", "git", "seed"} <= machine.keys()
     assert {"numpy", "torch", "jax"} <= machine["versions"].keys()
     limits = machine["limits"]
     assert limits.keys() == {"threads", "float32_flops", "bfloat16_flops", "copy_bytes"}
     assert limits["threads"] == machine["threads"]
     assert (limits["float32_flops"] > 0, limits["bfloat16_flops"], limits["copy_bytes"] > 0) == (True, 0, True)
-    (benchmark,) = said[2]["benchmarks"]
+    (benchmark,) = numpy_runs[2]["benchmarks"]
     info = benchmark["extra_info"]
     wanted = {
         "id", "workload", "op", "form", "backend", "axes", "device", "threads", "calls", "seconds_per_call",
@@ -103,15 +106,15 @@ def test_json_has_figures_and_missing_backends_show_their_reason(said):
     assert info["samples"] == benchmark["stats"]["rounds"]
 
 
-def test_run_that_measures_nothing_fails(said):
-    code, text = said[0]["missing"]
+def test_run_that_measures_nothing_fails(numpy_runs):
+    code, text = numpy_runs[0]["missing"]
     assert code == 1
     assert "1 skipped" in text
     assert "1 benchmark selected, but only 0 measured" in text
 
 
-def test_missing_backend_that_is_required_fails(said):
-    code, text = said[0]["required"]
+def test_missing_backend_that_is_required_fails(numpy_runs):
+    code, text = numpy_runs[0]["required"]
     assert code == 1
     assert "RL_PERF_REQUIRE=neuron, but neuron: torch is not installed" in text
 
@@ -181,7 +184,7 @@ def overstated(seed, batch_size):
 
 
 def hang(seed, batch_size):
-    return problem("hang", seed, batch_size, unreferenced="it never comes to its end")
+    return problem("hang", seed, batch_size, unreferenced="it never ends")
 """,
     "perf_tests/test_toy.py": """import os
 from pathlib import Path
@@ -224,17 +227,17 @@ def test_hang(bench, seed, form, backend, batch_size):
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    """A copy of the repository with one more workload, added by its own files alone."""
+    """A copy of the repository with one more workload; no existing file is changed."""
     folder = tmp_path_factory.mktemp("toy")
     copy_with(folder, TOY)
-    for name in (".cache", ".benchmarks"):  # which any run makes
+    for name in (".cache", ".benchmarks"):  # every run creates them
         (folder / name).mkdir()
     return folder
 
 
 @pytest.fixture
 def variables(toy, tmp_path):
-    """Environment variables of a process that works in the toy and finds neither torch nor JAX."""
+    """Environment variables for running the toy without torch and JAX."""
     return {"PYTHONPATH": hiding(tmp_path, *HEAVY, root=toy), "PYTHONDONTWRITEBYTECODE": ""}
 
 

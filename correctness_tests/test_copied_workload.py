@@ -13,7 +13,7 @@ from .commands import ROOT, copy_with, environment, python
 from .report.made_up import LIMITS
 
 PAGE = ROOT / "docs" / "adding-a-workload.md"
-# a paragraph that begins with the path, and the code after it
+# a paragraph that begins with a path, and the code block after it
 FILES = dict(re.findall(r"^`([\w/]+\.py)`[ ,](?:.+\n)+\n```python\n((?:.*\n)*?)```$", PAGE.read_text(), re.M))
 GENERAL = ("against_reference", "rooms")
 

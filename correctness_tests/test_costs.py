@@ -1,4 +1,4 @@
-"""Stated costs of benchmarks: FLOPs against those that torch dispatches, bytes against the arrays, items by hand."""
+"""Stated costs of benchmarks: FLOPs equal those that torch dispatches, and bytes equal those of the arrays."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import pytest
 from perf_tests.bench import leaves
 from perf_tests.recorded import benchmarks, problem_of, record
 
-LARGEST = 3e9  # FLOPs of a call that is quick to count
-MORE = [  # op and parameters of benchmarks that compute more than the op needs, which alone is stated
-    # differentiate backward what the generator carries forward
+LARGEST = 3e9  # most FLOPs of a call that is quick to count
+MORE = [  # op and parameters of benchmarks that compute more than the stated FLOPs, which the op needs
+    # nested differentiation instead of one forward pass of the generator
     ("pirl.pde_loss", {"form": "naive"}),
     ("pirl.train_step", {"form": "naive"}),
     ("pirl.loss_and_backward", {"form": "naive"}),
-    ("pirl.pde_loss", {"form": "full", "order": 1}),  # computes all of the last layer, not the greedy action alone
-    # go back through the last pictures too, from which nothing is learned
+    ("pirl.pde_loss", {"form": "full", "order": 1}),  # all of the last layer, not only the greedy action
+    # backpropagate through the last observations too, which have no loss
     ("procgen.impala_update", {}),
     ("procgen.impala", {}),
-    # the first layer computes a last row and column that the second one does not see
+    # the first layer computes a last row and column that the second does not use
     *((f"procgen.{op}", {"form": "naive"}) for op in ("forward", "ppo_update", "a2c_update", "ppo", "a2c")),
-    # multiply a one-hot state, whose rows of the weights could be looked up
+    # multiply by a one-hot state instead of looking up rows of the weights
     ("treasurehunt.turn", {"num_worlds": 1}),
     ("treasurehunt.epoch", {"num_worlds": 1}),
 ]
-UNSTATED = {"pirl.hybrid", "treasurehunt.first_call"}  # most of their time is copying weights, or compiling
-ITEMS = {  # what one call handles, from which rates are computed
+UNSTATED = {"pirl.hybrid", "treasurehunt.first_call"}  # mostly copies weights, or compiles
+ITEMS = {  # items of a call, from which rates are computed
     "mario.transport[full-numpy-2-84-1]": 2000,
     "pirl.serve[full-numpy-32]": 4 * 32,
     "procgen.gae[full-numpy-16]": 128 * 16,
@@ -48,8 +48,8 @@ BENCHMARKS = {one.id: one for one in benchmarks()}
 SNAKE = 100 * 256 + 256 * 256 + 256 * 4  # multiplications for one board
 
 
-def beside_torch(op):
-    """Return the FLOPs that torch does not dispatch: snake's form ``full`` acts in NumPy on few boards."""
+def flops_outside_torch(op):
+    """Return the FLOPs outside torch: snake's form ``full`` acts with NumPy on few boards."""
     problem = op.problem
     if problem.workload != "snake" or problem.op not in ("act", "collect_and_learn"):
         return 0.0
@@ -71,7 +71,7 @@ def test_stated_bytes_are_those_of_arguments_and_outputs(identity):
 
 
 def make_counter():
-    """Return a context that adds up the FLOPs of the matrix products that torch dispatches, in ``flops``.
+    """Return a context whose ``flops`` are those of the matrix products that torch dispatches.
 
     It replaces ``FlopCounterMode``, which fails on nested differentiation.
     """
@@ -85,7 +85,7 @@ def make_counter():
             kwargs = kwargs or {}
             cost = flop_registry.get(func._overloadpacket)
             if cost is None:
-                with self:  # a composite operation, as ``linear`` in inference mode, is made of others
+                with self:  # a composite operation, such as ``linear`` in inference mode
                     out = func.decompose(*args, **kwargs)
                 if out is not NotImplemented:
                     return out
@@ -98,7 +98,7 @@ def make_counter():
 
 
 def counted(function, counts):
-    """Return the function, which also appends the FLOPs of each call to ``counts``; a counter sees its thread alone."""
+    """Wrap a function to append the FLOPs of each call to ``counts``; a counter sees only its own thread."""
 
     def call(*args):
         with make_counter() as counter:
@@ -109,10 +109,10 @@ def counted(function, counts):
     return call
 
 
-def to_count():
-    """Return torch's benchmarks that are counted: the cheapest, the next and the dearest quick one of each op and form.
+def benchmarks_to_count():
+    """Return the torch benchmarks to count: the cheapest, the next and the most expensive quick one per op and form.
 
-    Processes and threads cannot be counted from here. Forms that are naive but for one option cost what naive does.
+    Benchmarks with processes or threads cannot be counted. Forms with a single option cost as much as ``naive``.
     """
     found = {}
     for one in BENCHMARKS.values():
@@ -129,9 +129,9 @@ def to_count():
 
 
 def pytest_generate_tests(metafunc):
-    """The problems are made only where this test is collected."""
+    """Create the problems only if this test is collected."""
     if "counted_benchmark" in metafunc.fixturenames:
-        metafunc.parametrize("counted_benchmark", to_count())
+        metafunc.parametrize("counted_benchmark", benchmarks_to_count())
 
 
 def computes_more(name, one):
@@ -149,7 +149,7 @@ def test_stated_flops_are_those_that_torch_dispatches(counted_benchmark, one_thr
     finally:
         if op.close:
             op.close()
-    count = sum(counts) + beside_torch(op)
+    count = sum(counts) + flops_outside_torch(op)
     if name in UNSTATED:
         assert stated == 0 < count
     elif computes_more(name, counted_benchmark):

@@ -1,4 +1,4 @@
-"""Exact counts of benchmarks: which each backend has, and that they repeat."""
+"""Exact counts of benchmarks: the counts of each backend, and their reproducibility."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from perf_tests.recorded import benchmarks, record
 
 
 def counted(workload, test, name):
-    """Count a benchmark after two calls. -> its counts, twice"""
+    """Count a benchmark twice after two calls; return both counts."""
     (one,) = [one for one in benchmarks((workload,)) if (one.op, one.name) == (test, name)]
     recorded = record(one, 0)
     for _ in range(2):
@@ -34,7 +34,7 @@ def test_counts_are_those_of_the_backend_and_repeat(name, names):
     if "graphs" in names:
         assert first["graphs"] <= 1  # another test of this process may have compiled it
     if "hlo_flops" in names:
-        assert first["hlo_flops"] >= 32 * 2 * 3360  # two for each weight and row
+        assert first["hlo_flops"] >= 32 * 2 * 3360  # two per weight and row
 
 
 def test_a_larger_batch_allocates_more():

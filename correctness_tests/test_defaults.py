@@ -45,7 +45,7 @@ LOSSES = {"gamma": 0.999, "value_weight": 0.5, "entropy_weight": 0.01}
 PPO = LOSSES | {"learning_rate": 5e-4, "gae_lambda": 0.95, "clip": 0.2, "max_grad_norm": 0.5, "eps": 1e-5}
 IMPALA = LOSSES | {"learning_rate": 3e-4, "max_grad_norm": 40.0, "eps": 0.01, "decay": 0.99}
 
-TABLE = {  # the numbers in the code, and those of the source
+TABLE = {  # values in the code and in the source
     "pirl: training": (
         defaults(pirl.Config),
         {"hidden": (32, 32, 32), "learning_rate": 5e-4, "batch_size": 256, "points": 32, "pde_weight": 1e-4,

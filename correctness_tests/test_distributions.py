@@ -39,7 +39,7 @@ print(backends.__file__)
 
 
 def ran(*command, folder):
-    """Run a command in a clean environment. -> exit code, output"""
+    """Run a command in a clean environment; return its exit code and output."""
     left_out = "GIT_", "PYTEST_", "PYTHON"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "timeout": 600}
@@ -49,7 +49,7 @@ def ran(*command, folder):
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
-    """A copy of the working tree, in which building leaves its files."""
+    """A copy of the working tree, in which builds may leave files."""
     folder = tmp_path_factory.mktemp("clone") / "repository"
     revisions.snapshot(ROOT, folder)
     return folder
@@ -57,11 +57,14 @@ def clone(tmp_path_factory):
 
 @pytest.fixture
 def installed(clone, tmp_path):
-    """Install the distribution of a folder, with other packages. -> the environment's programs, and its files"""
+    """Return a function that installs the distribution of a directory with other packages in a new environment.
+
+    It returns the environment's directory of programs and the distribution's files.
+    """
 
     def install(name, folder, *packages):
-        code, said = ran(sys.executable, "-c", BUILD, tmp_path, folder=clone / folder)
-        assert code == 0, said
+        code, output = ran(sys.executable, "-c", BUILD, tmp_path, folder=clone / folder)
+        assert code == 0, output
         sdist = tmp_path / f"{name}-{(clone / 'VERSION').read_text().strip()}.tar.gz"
         programs = tmp_path / "env/bin"
         for command in (
@@ -69,8 +72,8 @@ def installed(clone, tmp_path):
             (programs / "python", "-m", "pip", "install", sdist, *packages),
             (programs / "python", "-m", "pip", "check"),
         ):
-            code, said = ran(*command, folder=tmp_path)
-            assert code == 0, said
+            code, output = ran(*command, folder=tmp_path)
+            assert code == 0, output
         (record,) = (tmp_path / "env").glob("lib/python*/site-packages/rlgauge*.dist-info/RECORD")
         return programs, {line.partition(",")[0] for line in record.read_text().splitlines()}
 
@@ -83,7 +86,7 @@ def tracked(clone, package):
 
 
 def own(files):
-    """Return the files of a distribution that are neither its metadata, its commands nor bytecode."""
+    """Return the files of a distribution except metadata, commands and bytecode."""
     return {file for file in files if not re.search(r"\.dist-info/|^\.\./|__pycache__", file)}
 
 
@@ -96,11 +99,11 @@ def test_rlgauge_distribution_gates_a_repository(clone, installed, tmp_path):
 
     toy = Repository(tmp_path / "toy", flat())
     toy.write({"toy/sorting.py": work(slow=115, kept=100)})
-    code, said = ran(
+    code, output = ran(
         programs / "python", "-m", "pytest", "--gate-against", "HEAD", "--gate-rule", FIND, folder=toy.root
     )
-    assert code == 1, said
-    assert "benchmarks/test_sorting.py::test_slow" in said
+    assert code == 1, output
+    assert "benchmarks/test_sorting.py::test_slow" in output
     code, table = ran(programs / "rlgauge", "replay", ".rlgauge/gate.json", folder=toy.root)
     assert code == 1, table
     assert "slower" in table
@@ -113,9 +116,9 @@ def test_workloads_distribution_needs_no_torch(clone, installed, tmp_path):
     assert own(files) == tracked(clone, "rl_impls")
     assert any(file.endswith("licenses/LICENSE") for file in files)
 
-    code, said = ran(programs / "python", "-c", WITH_NUMPY_ALONE, folder=tmp_path)
-    assert code == 0, said
-    assert said.startswith(str(tmp_path / "env"))
-    code, said = ran(programs / "python", "-m", "rl_impls", folder=tmp_path)
-    assert code == 0, said
-    assert "torch is not installed (pip install 'rlgauge-workloads[torch]')" in said
+    code, output = ran(programs / "python", "-c", WITH_NUMPY_ALONE, folder=tmp_path)
+    assert code == 0, output
+    assert output.startswith(str(tmp_path / "env"))
+    code, output = ran(programs / "python", "-m", "rl_impls", folder=tmp_path)
+    assert code == 0, output
+    assert "torch is not installed (pip install 'rlgauge-workloads[torch]')" in output

@@ -22,7 +22,7 @@ GATE = set(re.findall(r"add_parser\(\s*\"(\w+)", (ROOT / "rlgauge/__main__.py").
 
 
 def blocks(page, mark=""):
-    """Return the commands in a page's code blocks without a language, only in those under a mark if one is given."""
+    """Return the commands in a page's code blocks without a language; with a mark, only in those below it."""
     found, fence, last = [], None, ""
     for line in page.read_text().splitlines():
         if line.strip().startswith("```"):
@@ -34,7 +34,7 @@ def blocks(page, mark=""):
 
 
 def anchors(page):
-    """Return the anchors that a page's headings get."""
+    """Return the anchors of a page's headings."""
     heads = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
     return {re.sub(r"[^\w\- ]", "", head).strip().lower().replace(" ", "-") for head in heads}
 

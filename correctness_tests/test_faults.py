@@ -1,4 +1,4 @@
-"""The slowdowns that the gate is tested with change no output."""
+"""The slowdowns that test the gate do not change outputs."""
 
 from __future__ import annotations
 

@@ -14,14 +14,14 @@ from rl_impls.common.files import write_whole
 from rlgauge.files import Unwritable, remove_halves, reserved, write_all
 
 
-def fails(*args, **how):
-    """Fail as a system call does when the disk is full."""
+def raise_disk_full(*args, **how):
+    """Raise the error of a system call on a full disk."""
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.fixture
 def kept(tmp_path):
-    """A file that holds something; the test must leave nothing else beside it."""
+    """An existing file; the test must leave no other file beside it."""
     path = tmp_path / "found.json"
     path.write_text("kept")
     yield path
@@ -38,7 +38,7 @@ def test_file_is_replaced_only_when_it_is_written(kept):
 
 
 def test_full_disk_is_an_error_before_anything_is_written(kept, monkeypatch):
-    monkeypatch.setattr(os, "posix_fallocate", fails)
+    monkeypatch.setattr(os, "posix_fallocate", raise_disk_full)
     message = rf"^--json {kept}: cannot be written: No space left on device$"
     with pytest.raises(Unwritable, match=message), reserved(kept, 100, "--json"):
         pytest.fail("no error")
@@ -49,7 +49,7 @@ def test_full_disk_is_an_error_before_anything_is_written(kept, monkeypatch):
 def test_failed_write_leaves_the_file_as_it_was(kept, monkeypatch, name):
     def fill_and_write():
         with reserved(kept, 100) as write:
-            monkeypatch.setattr(os, name, fails)
+            monkeypatch.setattr(os, name, raise_disk_full)
             write(b"new")
 
     with pytest.raises(Unwritable, match=rf"^{kept}: cannot be written: No space left on device$"):
@@ -81,14 +81,14 @@ def test_path_that_cannot_be_a_file_is_an_error(kept, name, words):
 def test_half_written_libraries_of_a_killed_compiler_are_removed(tmp_path):
     (real,) = Path(np.__file__).parent.glob("_core/_multiarray_umath*.so")
     head = b"\x7fELF\x02" + bytes(35) + struct.pack("=Q", 100) + bytes(10) + struct.pack("=HH", 64, 2) + bytes(2)
-    library = head + bytes(36 + 2 * 64)  # two sections are described from byte 100 on
+    library = head + bytes(36 + 2 * 64)  # the headers of two sections start at byte 100
     parts = {"": 0, "head": 63, "sections": 64, "table": len(library) - 1, "whole": len(library)}
     for name, length in parts.items():
         (tmp_path / f"{name}.so").write_bytes(library[:length])
         (tmp_path / f"{name}.cpp").touch()
     (tmp_path / "zeros.so").write_bytes(bytes(64) + library[64:])
     (tmp_path / "real.so").write_bytes(real.read_bytes())
-    assert remove_halves(tmp_path) == "", "a compiler may be at them"
+    assert remove_halves(tmp_path) == "", "a compiler may still be writing them"
     for path in tmp_path.iterdir():
         os.utime(path, (0, 0))
     assert remove_halves(tmp_path) == f"{tmp_path}: 5 incomplete libraries removed"
@@ -110,10 +110,10 @@ def test_several_files_are_written_all_or_none(kept, tmp_path_factory):
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 def test_interrupted_checkpoint_leaves_the_old_one_alone(kept, monkeypatch, call, error):
-    def ended(*args):
+    def interrupt(*args):
         raise error
 
-    monkeypatch.setattr(os, call, ended)
+    monkeypatch.setattr(os, call, interrupt)
     with pytest.raises(error):
         write_whole(kept, b"new")
     assert kept.read_text() == "kept"

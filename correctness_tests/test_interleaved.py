@@ -13,7 +13,7 @@ def test_block_of_four_turns_cancels_a_drift(first):
 
     def sample(side, changed):
         turns.append((side, changed))
-        return 10.0 * (1 + side) + len(turns)  # everything gets slower by one from turn to turn
+        return 10.0 * (1 + side) + len(turns)  # each turn is slower by 1 than the one before
 
     spent = block(first, sample)
     other = 1 - first

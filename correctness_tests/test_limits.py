@@ -37,7 +37,7 @@ def test_matrix_products_state_their_flops():
         out = call()
         assert str(out.dtype).endswith(figure.removesuffix("_flops"))
         np.testing.assert_allclose(np.asarray(out.tolist()), wanted, atol=0.1 if figure == "bfloat16_flops" else 1e-5)
-        assert flops == 8 * 8 * (8 + 8)  # each of so many sums has 8 products and 8 additions
+        assert flops == 8 * 8 * (8 + 8)  # 8 products and 8 additions per element
 
 
 @pytest.mark.parametrize(
@@ -57,15 +57,15 @@ def test_share_is_of_the_limit_that_binds(flops, moved, precision, expected):
 
 
 def row_of(name, problem, precision="float32", seconds=1.0, calls=1, **figures):
-    """Return the row of a benchmark, ``test_op[form-backend]``, with three samples of so many seconds."""
+    """Return the row of a benchmark, ``test_op[form-backend]``, with three equal samples."""
     op, form, backend = re.match(r"test_(\w+)\[(\w+)-([\w-]+)\]", name).groups()
-    told = {**problem.cost, "op": op, "precision": precision, "figures": figures}
+    info = {**problem.cost, "op": op, "precision": precision, "figures": figures}
     stats = SimpleNamespace(stats=SimpleNamespace(data=[seconds] * 3), iterations=calls)
     item = SimpleNamespace(
         name=name, originalname=f"test_{op}", path=Path(f"perf_tests/test_{problem.workload}.py"),
         callspec=SimpleNamespace(params={"form": form, "backend": backend}),
     )  # fmt: skip
-    return row(item, SimpleNamespace(extra_info=told, stats=stats), LIMITS, threads=1)
+    return row(item, SimpleNamespace(extra_info=info, stats=stats), LIMITS, threads=1)
 
 
 def test_share_depends_on_precision_and_device():

@@ -13,7 +13,7 @@ from rl_impls import backends, neuron
 from .neuron_standin import stand_in_module
 
 
-class Importing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class FailingImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """An installed torch_neuronx whose import raises an error."""
 
     def __init__(self, error):
@@ -32,13 +32,13 @@ def installed(monkeypatch):
 
     def install(error):
         monkeypatch.delitem(sys.modules, "torch_neuronx", raising=False)
-        monkeypatch.setattr(sys, "meta_path", [Importing(error), *sys.meta_path])
+        monkeypatch.setattr(sys, "meta_path", [FailingImport(error), *sys.meta_path])
 
     return install
 
 
-def real(monkeypatch, **attributes):
-    """Install a module that does not say it is a stand-in."""
+def install_real(monkeypatch, **attributes):
+    """Install a module that is not marked as a stand-in."""
     module = stand_in_module(**attributes)
     del module.STAND_IN
     monkeypatch.setitem(sys.modules, "torch_neuronx", module)
@@ -56,7 +56,7 @@ def test_placeholder_is_found_but_reported_as_a_placeholder(installed):
 
 
 def test_xla_line_without_device_files_is_reported_as_without_a_device(monkeypatch, tmp_path):
-    real(monkeypatch, trace=lambda: None)
+    install_real(monkeypatch, trace=lambda: None)
     monkeypatch.setattr(neuron, "DEVICE_FILES", str(tmp_path / "neuron*"))
     assert neuron.missing() == "torch_neuronx is installed but finds no Neuron device"
     (tmp_path / "neuron0").touch()
@@ -67,7 +67,7 @@ def test_xla_line_without_device_files_is_reported_as_without_a_device(monkeypat
 def test_native_line_is_available_with_a_device_only(monkeypatch, devices, reason):
     import torch
 
-    real(monkeypatch)
+    install_real(monkeypatch)
     monkeypatch.setattr(
         torch, "neuron", type("neuron", (), {"device_count": staticmethod(lambda: devices)}), raising=False
     )

@@ -1,4 +1,4 @@
-"""A model on Neuron, on stand-ins for both lines of torch-neuronx, and on hardware where there is some."""
+"""Models on Neuron, with stand-ins for both versions of torch-neuronx, and on hardware if available."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rl_impls.pirl._numpy import q_values
 from .neuron_standin import INSTALL
 
 WIDTHS = (16, 32, 32, 32, 25)
-SIZES, ONE = (1, 4, 8), (4,)  # to compile one takes a tenth of a second
+SIZES, ONE = (1, 4, 8), (4,)  # compiling one takes a tenth of a second
 TOLERANCE = 1e-6
 
 
 @pytest.fixture(params=[*INSTALL, "hardware"])
 def line(request, monkeypatch, unavailable):
-    """Stand-ins for each line of torch-neuronx, and the installed one on a device. -> what it has compiled"""
+    """Install each stand-in and return the list of its compilations, or use the hardware and return None."""
     if request.param == "hardware":
         try:
             backends.get("neuron").require()
@@ -55,7 +55,7 @@ def model(params, sizes=ONE, **options):
 
 
 def difference(out, params, states):
-    """Largest difference to the reference in float64."""
+    """Return the largest difference from the reference in float64."""
     exact = {name: value.astype(np.float64) for name, value in params.items()}
     return np.abs(out.numpy() - q_values(exact, states.astype(np.float64))).max()
 

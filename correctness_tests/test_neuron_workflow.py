@@ -15,11 +15,11 @@ from packaging.utils import canonicalize_name
 from .commands import ROOT, hiding, python
 
 STEPS = yaml.safe_load((ROOT / ".github/workflows/neuron.yml").read_text())["jobs"]["neuron"]["steps"]
-RUNNER = {"torch"}  # installed by the runner, beside torch-neuronx
+RUNNER = {"torch"}  # installed by the runner with torch-neuronx
 
 
 def script(name):
-    """Return the commands of a step whose name begins like this."""
+    """Return the commands of the step whose name starts with this text."""
     (found,) = (step["run"] for step in STEPS if step.get("name", "").startswith(name))
     return found
 
@@ -42,7 +42,7 @@ def with_dependencies(requirements):
 
 
 def installed_by(commands):
-    """Return the names of the distributions that commands install with the folders of this repository."""
+    """Return the names of the distributions that commands install as dependencies of this repository's projects."""
     required = []
     for folder, extras in re.findall(r"-e '?(\.[\w/]*)(?:\[(.+)\])?", commands):
         project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
@@ -60,7 +60,7 @@ def workflow_installs():
 
 @pytest.fixture
 def path_of_workflow(workflow_installs, tmp_path):
-    """A PYTHONPATH with which Python finds only the packages that the workflow's environment has."""
+    """A PYTHONPATH that hides the packages that the workflow does not install."""
     kept = with_dependencies(RUNNER) | workflow_installs | {"rlgauge", "rlgauge-workloads", "pip", "setuptools"}
     modules = metadata.packages_distributions().items()
     others = [module for module, owners in modules if not kept & {canonicalize_name(owner) for owner in owners}]

@@ -51,7 +51,7 @@ def named(identity):
 
 
 def recorded(identity, seed):
-    """Return what a benchmark hands to ``bench``."""
+    """Return a recorder of a benchmark's call of ``bench``."""
     test, params = named(identity)
     recorder = Recorder()
     test(bench=recorder, seed=seed, **params)
@@ -114,7 +114,7 @@ def test_gym3_plays_the_same_frames_by_the_same_actions(name, seed):
 
 
 def gym3(config):
-    """Games in one gym3 environment, which copies its arrays."""
+    """Return games in one gym3 environment that copies its arrays."""
     return Gym3(config, reuse=False)
 
 
@@ -147,7 +147,7 @@ def loops():
 
 
 @pytest.mark.parametrize(("make", "game"), [(SyncEnvs, "coinrun"), (gym3, "starpilot")])
-def test_rollout_of_a_peer_is_what_our_games_net_and_advantages_give(make, game, loops, seed):
+def test_rollout_of_a_peer_equals_ours(make, game, loops, seed):
     require_procgen()
     config = procgen.ppo(seed, 4, 16, epochs=2, game=game).config
     loop, envs = loops.Ppo(config, loops.nature(), make(config["env"]), False), ProcgenVectorEnv(**config["env"])
@@ -186,7 +186,7 @@ def assert_same_gradient(agent, ours, loops):
 
 
 @pytest.mark.parametrize("net", ["nature", "residual"])
-def test_ppo_loss_of_the_peers_is_ours(net, loops, seed):
+def test_ppo_loss_of_the_peers_equals_ours(net, loops, seed):
     from rl_impls.procgen._torch import ppo_loss
 
     problem = procgen.ppo_update(seed, BATCH_SIZE, net)
@@ -194,14 +194,14 @@ def test_ppo_loss_of_the_peers_is_ours(net, loops, seed):
     built = build(replace(problem, config=config, args=in_float64(problem.args)), "naive", "torch")
     ours, (obs, actions, log_probs, advantages, returns) = built.op, built.args
     constants = {name: config[name] for name in ("clip", "value_weight", "entropy_weight")}
-    constants["mean_and_std"] = lambda x: (x.mean(), x.std())  # theirs has Bessel's correction
+    constants["mean_and_std"] = lambda x: (x.mean(), x.std())  # the peers use Bessel's correction
     logits, values = ours.run(ours.net, obs)
     wanted, _ = ppo_loss(logits, values, actions, log_probs, advantages, returns, **constants)
     wanted.backward()
     agent = {"nature": loops.nature, "residual": loops.impala_cnn}[net]().double()
     loops.load(agent, config["params"])
     of_rollout = values.detach()
-    for clip_values in (True, False):  # no value has moved from that of the rollout, so that none is clipped
+    for clip_values in (True, False):  # values equal those of the rollout, so none is clipped
         agent.zero_grad()
         columns = obs.double(), actions, log_probs, of_rollout, advantages, returns
         loss = loops.ppo_loss(agent, config, clip_values, *columns)
@@ -224,7 +224,7 @@ def test_ppo_clips_how_far_values_move(loops):
     assert [loss.item() for loss in losses] == pytest.approx([(3 - 4) ** 2 / 2, (1.2 - 4) ** 2 / 2])
 
 
-def test_impala_loss_of_the_peers_is_ours(loops, seed):
+def test_impala_loss_of_the_peers_equals_ours(loops, seed):
     import torch
 
     config, batches = update_of("impala_update")
@@ -248,7 +248,7 @@ def test_agents_of_sorrel_update_like_ours(name, seed):
     for _ in range(2):
         for theirs, ours in zip(*map(leaves, (sample(first), sample(second))), strict=True):
             off = np.abs(theirs - ours) > 1e-4 * np.abs(ours).max()
-            assert off.mean() < 1e-3  # Adam's first step is +-lr, also where a gradient is only rounding error
+            assert off.mean() < 1e-3  # Adam's first step is +-lr even if a gradient is only rounding error
 
 
 def test_dqn_of_stable_baselines3_has_our_net_and_learns_as_often(seed):
@@ -261,15 +261,15 @@ def test_dqn_of_stable_baselines3_has_our_net_and_learns_as_often(seed):
     assert (model.num_timesteps - steps, model._n_updates - updates) == (STEPS, STEPS // TRAIN_FREQUENCY)
 
 
-def ours():
-    """Return our replay, filled, and rows of it that may be drawn."""
+def filled_replay():
+    """Return our filled replay buffer, and rows of it that may be sampled."""
     replay = fill(FrameReplay(REPLAY["capacity"], 1, REPLAY["side"]), REPLAY)
     return replay, np.random.default_rng(0).choice(replay.valid_rows(), 64, replace=False)
 
 
-def test_buffer_of_stable_baselines3_holds_what_ours_holds():
-    buffer, (replay, rows) = sb3_buffer(REPLAY), ours()
-    rows = rows[rows != buffer.pos]  # there it has the state after the newest one
+def test_buffer_of_stable_baselines3_has_the_same_transitions():
+    buffer, (replay, rows) = sb3_buffer(REPLAY), filled_replay()
+    rows = rows[rows != buffer.pos]  # SB3 stores the newest next_obs there
     batch = replay.gather(rows)
     np.testing.assert_array_equal(buffer.observations[rows, 0], batch.obs)
     np.testing.assert_array_equal(buffer.actions[rows].reshape(-1), batch.actions)
@@ -281,7 +281,7 @@ def test_buffer_of_stable_baselines3_holds_what_ours_holds():
 
 
 @pytest.mark.parametrize("once", FOR_CPPRB)
-def test_buffer_of_cpprb_holds_what_ours_holds_with_the_same_weights(once):
+def test_buffer_of_cpprb_has_the_same_transitions_and_weights(once):
     buffer = cpprb_buffer(REPLAY, once)
     replay = fill(PrioritisedReplay(REPLAY["capacity"], 1, REPLAY["side"], beta_increment=0.0), REPLAY)
     replay.update(np.arange(600), np.random.default_rng(REPLAY["seed"]).standard_normal(600))

@@ -1,4 +1,4 @@
-"""NumPy benchmarks compute in float32 throughout: float64 in between costs up to twice the time."""
+"""NumPy benchmarks compute in float32 throughout; intermediate float64 costs up to twice the time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from perf_tests.recorded import benchmarks, problem_of
 from rl_impls.backends import forms, get, tree_map
 
 SEEN = set()
-IN_DOUBLE = "mario.per_sample", "mario.per_update"  # a sum tree of float64; only their output is checked
+IN_DOUBLE = "mario.per_sample", "mario.per_update"  # their sum tree is float64, so only the output is checked
 
 
 class Watched(np.ndarray):
-    """An array that adds to ``SEEN`` the dtypes of everything computed from it."""
+    """An array that records the dtypes of everything computed from it in ``SEEN``."""
 
     def __array_ufunc__(self, function, method, *args, **kwargs):
         return watched(getattr(function, method)(*plain(args), **plain(kwargs)))
@@ -56,7 +56,7 @@ def test_numpy_computes_in_float32_from_end_to_end(timed, seed):
         out = op(*args)
     finally:
         getattr(op, "close", int)()
-    # of an op that copies its arguments, or computes in plain Python, only the output is seen
+    # if an op copies its arguments or computes in plain Python, only its output is checked
     seen = set() if f"{timed.workload}.{timed.op}" in IN_DOUBLE else SEEN
     found = seen | {leaf.dtype for leaf in leaves(out)}
-    assert np.dtype(np.float64) not in found, f"{timed.id}: {found}: something made float64 of float32"
+    assert np.dtype(np.float64) not in found, f"{timed.id}: {found}: something converted float32 to float64"

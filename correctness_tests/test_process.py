@@ -52,7 +52,7 @@ def test_timing_process_and_its_children_keep_freed_memory(numbers):
 
 
 def test_other_processes_return_freed_memory_to_the_kernel():
-    assert page_faults("as it is") > 200  # for 64 MB, in huge pages where the kernel has them
+    assert page_faults("as it is") > 200  # for 64 MB, possibly in huge pages
 
 
 THREADS = """

@@ -20,12 +20,12 @@ from rl_impls.common.procgen_state import pack, unpack
 from .commands import hiding, python
 
 N = 4
-ENDING = "chaser"  # ends and rewards within few steps
+ENDING = "chaser"  # has rewards and ends of episodes within a few steps
 
 
 @pytest.fixture(autouse=True)
 def installed(unavailable):
-    """Skip, or fail, where Procgen is not installed."""
+    """Skip the tests, or fail them, if Procgen is not installed."""
     try:
         check_installed()
     except BackendUnavailable as error:
@@ -34,14 +34,14 @@ def installed(unavailable):
 
 @pytest.fixture
 def make():
-    """Make environments that are closed in the end."""
+    """Return a function that creates environments, which are closed after the test."""
     made = []
 
-    def one(game="coinrun", num_envs=N, **how):
+    def create(game="coinrun", num_envs=N, **how):
         made.append(ProcgenVectorEnv(game, num_envs, **{"seed": 3, "threads": 1, **how}))
         return made[-1]
 
-    yield one
+    yield create
     for env in made:
         env.close()
 
@@ -51,8 +51,8 @@ def drawn(steps, num_envs=N, seed=0):
     return np.random.default_rng(seed).integers(ACTIONS, size=(steps, num_envs)).astype(np.int32)
 
 
-def course(env, actions):
-    """What each step returns, and the levels and statistics after it."""
+def play(env, actions):
+    """Return the results of each step, and the levels and statistics after it."""
     found = []
     for action in actions:
         step = env.advance(action)
@@ -61,7 +61,7 @@ def course(env, actions):
 
 
 def assert_same(found, wanted):
-    """Every array of two courses is the same."""
+    """Check that the results of two sequences of steps are equal."""
     assert len(found) == len(wanted)
     for step, step_wanted in zip(found, wanted):
         for array, array_wanted in zip(step, step_wanted, strict=True):
@@ -76,14 +76,14 @@ def test_every_game_resumes_from_its_state(make, game, mode):
     assert obs in env.observation_space
     assert infos["level_seed"].dtype == np.int32
     actions = drawn(24, 2)
-    first = course(env, actions[:12])
+    first = play(env, actions[:12])
     shown, state = env.observe(), env.get_state()
-    wanted = course(env, actions[12:])
+    wanted = play(env, actions[12:])
     assert len({step[0].tobytes() for step in first + wanted}) > 4
     other = make(game, 2, mode=mode, seed=8)
     other.set_state(state)
     np.testing.assert_array_equal(other.observe(), shown)
-    assert_same(course(other, actions[12:]), wanted)
+    assert_same(play(other, actions[12:]), wanted)
 
 
 def test_frames_rewards_and_ends_equal_those_of_gym3(make):
@@ -143,14 +143,14 @@ def test_completed_level_is_solved_and_lost_level_is_not(make):
     env = make("leaper", 16)
     ended = []
     for action in drawn(150, 16):
-        env.advance(np.where(action < 11, 5, action))  # upwards, mostly
+        env.advance(np.where(action < 11, 5, action))  # mostly upwards
         ended += zip(env.finished.returns.tolist(), env.finished.solved.tolist())
     assert {(0.0, False), (10.0, True)} == set(ended)
 
 
 def test_part_of_a_state_resumes_alone(make):
     env, actions = make("starpilot"), drawn(40)
-    course(env, actions[:20])
+    play(env, actions[:20])
     state = env.get_state()
     wanted = [env.advance(action) for action in actions[20:]]
     for rows in (slice(0, 1), slice(1, 4)):
@@ -161,7 +161,7 @@ def test_part_of_a_state_resumes_alone(make):
 
 def test_state_packs_to_arrays_and_back(make):
     env = make()
-    course(env, drawn(5))
+    play(env, drawn(5))
     state = env.get_state()
     arrays = pack(state)
     assert {name: array.dtype.name for name, array in arrays.items()} == {
@@ -180,8 +180,8 @@ def test_results_do_not_depend_on_the_number_of_threads(make):
     before = len(os.listdir("/proc/self/task"))
     env = make(num_envs=6, threads=threads)
     assert len(os.listdir("/proc/self/task")) == before + threads
-    assert_same(course(env, actions), course(make(num_envs=6), actions))
-    assert len(os.listdir("/proc/self/task")) == before + threads, "one thread is the caller's own"
+    assert_same(play(env, actions), play(make(num_envs=6), actions))
+    assert len(os.listdir("/proc/self/task")) == before + threads, "one thread needs no further thread"
     env.close()
     assert len(os.listdir("/proc/self/task")) == before
 
@@ -209,9 +209,9 @@ def test_seed_determines_the_episodes(make):
     actions = drawn(15)
     env = make(ENDING)
     start, _ = env.reset()
-    wanted = course(env, actions)
+    wanted = play(env, actions)
     np.testing.assert_array_equal(env.reset(seed=3)[0], start)
-    assert_same(course(env, actions), wanted)
+    assert_same(play(env, actions), wanted)
     assert not np.array_equal(env.reset(seed=4)[0], start)
     np.testing.assert_array_equal(make(ENDING, seed=4).reset()[0], env.observe())
 
@@ -221,18 +221,18 @@ def test_reset_without_a_seed_starts_new_episodes(make):
     before = env.levels
     env.reset()
     np.testing.assert_array_equal(env.levels, before)
-    course(env, drawn(10))
+    play(env, drawn(10))
     before = env.levels
     _, infos = env.reset()
     assert (infos["level_seed"] != before).all()
     assert not env.lengths.any()
     assert not env.returns.any()
     assert len(env.finished.env) == 0
-    for other in (env, make(num_levels=0)):  # of which the second was never reset
+    for other in (env, make(num_levels=0)):  # the second was never reset
         other.set_state(env.get_state())
         before = other.levels
         other.reset()
-        assert (other.levels != before).all(), "a state that was set is no fresh start"
+        assert (other.levels != before).all(), "reset after set_state starts new episodes"
 
 
 def test_results_are_not_overwritten_by_later_steps(make):
@@ -277,10 +277,10 @@ env.close()
 
 def test_another_process_resumes_a_state_without_gym_warnings(make, tmp_path):
     env, actions = make(ENDING), drawn(210)
-    course(env, actions[:10])
+    play(env, actions[:10])
     state, shown = env.get_state(), env.observe()
     (tmp_path / "given").write_bytes(pickle.dumps((pack(state), actions[10:])))
-    wanted = course(env, actions[10:])
+    wanted = play(env, actions[10:])
     assert sum(len(step[-1]) for step in wanted) > 0, "no episode ended"
     done = python("-c", OTHER_PROCESS, tmp_path, ENDING)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "before\nafter\n")

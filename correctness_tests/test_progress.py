@@ -18,19 +18,19 @@ from .commands import environment, python
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that moves only when a test moves it."""
+    """A fake clock that the test advances."""
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     return now
 
 
 def test_line_shows_done_total_and_time_left(clock):
-    said = []
-    with Progress(4, "rows", said.append) as shown:
+    lines = []
+    with Progress(4, "rows", lines.append) as shown:
         for seconds, line in ((100, "first"), (40, "second"), (1, "third"), (1, "last")):
             clock[0] += seconds
             shown.step(line)
-    assert said == [
+    assert lines == [
         "[1/4, about 5 min left] first",
         "[2/4, about 2 min left] second",
         "[3/4, about 47 s left] third",
@@ -39,13 +39,13 @@ def test_line_shows_done_total_and_time_left(clock):
 
 
 def test_steps_without_a_line_are_shown_every_few_seconds(clock):
-    said = []
-    with Progress(100, "pairs", said.append) as shown:
+    lines = []
+    with Progress(100, "pairs", lines.append) as shown:
         for _ in range(100):
             clock[0] += 1
             shown.step()
-    assert len(said) == 20
-    assert said[0] == "[5/100, about 2 min left] pairs"
+    assert len(lines) == 20
+    assert lines[0] == "[5/100, about 2 min left] pairs"
 
 
 SHOWN = """

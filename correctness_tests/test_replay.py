@@ -1,4 +1,4 @@
-"""The replay buffer: what it holds, samples and restores."""
+"""The replay buffer: storing, sampling and restoring."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def files(workload):
 def imported(path, package):
     """Return the names of the modules that a file imports, at its top or in a function."""
     tree, found = ast.parse(path.read_text()), set()
-    unused = {id(node) for guard in ast.walk(tree) if types_alone(guard) for node in ast.walk(guard)}
+    unused = {id(node) for guard in ast.walk(tree) if is_type_checking(guard) for node in ast.walk(guard)}
     for node in ast.walk(tree):
         if id(node) in unused:
             continue
@@ -34,13 +34,12 @@ def imported(path, package):
     return found
 
 
-def types_alone(node):
-    """Return whether a node is an ``if TYPE_CHECKING``."""
+def is_type_checking(node):
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 def graph(package):
-    """Return which modules of its own package each module imports, ``__init__`` left out."""
+    """Return the imports of each module within its package, without ``__init__``."""
     paths = [path for path in (ROOT / package).rglob("*.py") if path.stem != "__init__"]
     names = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in paths}
     return {name: imported(path, name.rpartition(".")[0]) & names.keys() for name, path in names.items()}

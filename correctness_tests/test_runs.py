@@ -14,7 +14,7 @@ from rl_impls.common import runs, training
 
 
 def curve(folder, steps, first=0):
-    """Record a curve of so many points, two steps apart."""
+    """Record and return a curve whose points are two steps apart."""
     recorder = runs.Recorder(folder, first)
     for k in range(steps):
         recorder.add(first + 2 * (k + 1), 0.5 * (k + 1), {"return": float(k), "loss": math.nan})
@@ -23,7 +23,7 @@ def curve(folder, steps, first=0):
 
 
 def run(folder, steps=3, **config):
-    """Record a whole run."""
+    """Record the curve and the summary of a run; return the curve."""
     found = curve(folder, steps)
     runs.keep_summary(folder, config, {"step": 2 * steps, "rate": 4.0, "peak_memory": 5e6})
     return found
@@ -31,11 +31,11 @@ def run(folder, steps=3, **config):
 
 def test_curve_continues_from_the_checkpoint(tmp_path):
     curve(tmp_path, 3)
-    found = curve(tmp_path, 2, first=4)  # the third point is of a training that was not saved
+    found = curve(tmp_path, 2, first=4)  # the third point is after the last checkpoint
     assert [point["step"] for point in found] == [2, 4, 6, 8]
     np.testing.assert_allclose([point["seconds"] for point in found], [0.5, 1.0, 1.5, 2.0])
     assert {point["fps"] for point in found} == {4.0}
-    assert [point["step"] for point in curve(tmp_path, 1)] == [2]  # from the start: another run
+    assert [point["step"] for point in curve(tmp_path, 1)] == [2]  # a run from the start replaces it
 
 
 def test_curve_of_an_older_version_continues_with_new_columns(tmp_path):
@@ -62,7 +62,7 @@ def test_tensorboard_reads_the_curve(tmp_path):
     curve(tmp_path, 3)
     events = EventAccumulator(str(tmp_path))
     events.Reload()
-    assert sorted(events.Tags()["tensors"]) == ["fps", "memory", "return"]  # a loss that is nan is left out
+    assert sorted(events.Tags()["tensors"]) == ["fps", "memory", "return"]  # NaN losses are left out
     assert [(event.step, event.tensor_proto.float_val[0]) for event in events.Tensors("return")] == [
         (2, 0.0), (4, 1.0), (6, 2.0),
     ]  # fmt: skip
@@ -86,7 +86,7 @@ def test_compare_shows_settings_and_figures_of_runs(tmp_path, capsys, monkeypatc
         "best-game=maze-deterministic: held_out_return": ["-", "2.00 +- 0.50"],
     }  # fmt: skip
     page = (tmp_path / "it.html").read_text()
-    assert page.count('"legendgroup":') == 4  # each run by steps, and by seconds
+    assert page.count('"legendgroup":') == 4  # each run over steps and over seconds
     assert "<script src=" not in page
 
 

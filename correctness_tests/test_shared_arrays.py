@@ -18,7 +18,7 @@ DTYPES = ("uint8", "int8", "bool", "int32", "int64", "float32", "float64")
 LAYOUT = {dtype: ((3, 1 + k), np.dtype(dtype)) for k, dtype in enumerate(DTYPES)}
 
 
-def ours():
+def count_open():
     """Return how many descriptors and mappings of shared arrays this process has."""
     mapped, links = Path("/proc/self/maps").read_text().count("memfd:rl_impls"), Path("/proc/self/fd").iterdir()
     return sum("memfd:rl_impls" in os.readlink(link) for link in links if link.is_symlink()), mapped
@@ -44,7 +44,7 @@ def answer(shared, pipe):
     seen = {name: shared[name].tolist() for name in LAYOUT}
     for name in LAYOUT:
         shared[name][1] = 1
-    pipe.send((seen, ours()))
+    pipe.send((seen, count_open()))
     pipe.recv()
     pipe.send({name: shared[name].tolist() for name in LAYOUT})
     pipe.close()
@@ -80,16 +80,16 @@ def test_a_spawned_process_sees_and_writes_the_same_arrays():
 
 def test_memory_and_descriptor_are_freed_with_the_arrays():
     gc.collect()
-    before, files = ours(), named()
+    before, files = count_open(), named()
     shared = SharedArrays(LAYOUT)
     array = shared["int64"]
-    assert ours() == (before[0] + 2, before[1] + 1)  # the mapping has a descriptor of its own
+    assert count_open() == (before[0] + 2, before[1] + 1)  # the mapping has a descriptor of its own
     assert named() == files
     del shared
     gc.collect()
-    assert ours() == (before[0] + 1, before[1] + 1)
+    assert count_open() == (before[0] + 1, before[1] + 1)
     array[:] = 7
     assert (array == 7).all()
     del array
     gc.collect()
-    assert ours() == before
+    assert count_open() == before

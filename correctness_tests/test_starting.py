@@ -1,4 +1,4 @@
-"""Worker processes forked from a server: their modules, cores and signals, and that they end with their parent."""
+"""Worker processes forked from a server: their modules, cores and signals, and their end with their parent."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from rl_impls.common.starting import THREAD_VARIABLES
 from rl_impls.common.workers import Workers
 
 
-class Saying:
+class Reporter:
     def __init__(self):
         self.found = "rl_impls.common.batching" in sys.modules
 
-    def said(self):
+    def report(self):
         modules = [module.__file__ for name, module in sys.modules.items() if name.startswith("rl_impls")]
         variables = [os.environ[name] for name in THREAD_VARIABLES]
         return {"found": self.found, "modules": modules, "variables": variables, "cores": len(os.sched_getaffinity(0)),
@@ -39,8 +39,8 @@ class Saying:
 
 
 def say(threads=1):
-    workers = Workers(2, Saying, lambda index, life: (), threads, needs=("rl_impls.common.batching",))
-    workers.tell([("said",)] * 2)
+    workers = Workers(2, Reporter, lambda index, life: (), threads, needs=("rl_impls.common.batching",))
+    workers.tell([("report",)] * 2)
     return workers, workers.answers()
 
 
@@ -50,9 +50,9 @@ if __name__ == "__main__":
 
 
 def script(tmp_path, lines):
-    """Return a command that runs these lines in a folder with a misleading ``rl_impls``, and options of its process."""
+    """Return a command that runs these lines in a directory with a wrong ``rl_impls``, and its process's options."""
     (tmp_path / "rl_impls").mkdir()
-    (tmp_path / "rl_impls" / "__init__.py").write_text("raise RuntimeError('this is not what was asked for')")
+    (tmp_path / "rl_impls" / "__init__.py").write_text("raise RuntimeError('the wrong rl_impls was imported')")
     path = tmp_path / "elsewhere" / "script.py"
     path.parent.mkdir()
     path.write_text(SCRIPT.replace("ONE", "\n    ".join(lines)))
@@ -60,7 +60,7 @@ def script(tmp_path, lines):
 
 
 def said(tmp_path, *lines):
-    """Run a script; return what it prints as JSON."""
+    """Run a script; return its JSON output."""
     command, options = script(tmp_path, lines)
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, **options)
     assert done.returncode == 0, done.stderr
@@ -103,7 +103,7 @@ def test_workers_survive_a_group_signal_that_the_parent_handles(tmp_path, number
         f"signal.signal({int(number)}, lambda *_: None)",
         "workers, before = say()",
         f"os.killpg(0, {int(number)})",
-        "workers.tell([('said',)] * 2)",
+        "workers.tell([('report',)] * 2)",
         "print(json.dumps([before, workers.answers()]))",
     )
     assert [each["pid"] for each in before] == [each["pid"] for each in after]
@@ -130,7 +130,7 @@ def test_stopped_worker_does_not_keep_the_parent_from_ending(tmp_path):
         until(lambda: state_of(pids[0]) == "T", "the worker to stop")
         first.stdin.close()
         assert first.wait(20) == 0
-    until(lambda: not any(map(alive, pids)), "they have ended")
+    until(lambda: not any(map(alive, pids)), "the end of the workers")
 
 
 def test_worker_that_writes_an_answer_ends_with_its_parent(tmp_path):
@@ -144,7 +144,7 @@ def test_worker_that_writes_an_answer_ends_with_its_parent(tmp_path):
     with started(command, stdin=subprocess.PIPE, **options) as first:
         pids = json.loads(first.stdout.readline())
         first.kill()
-        until(lambda: not any(map(alive, pids)), "they have ended")
+        until(lambda: not any(map(alive, pids)), "the end of the workers")
 
 
 FAST = [(os.kill, signal.SIGTERM), (os.killpg, signal.SIGINT), (os.kill, signal.SIGKILL), (None, None)]
@@ -155,14 +155,14 @@ SIGNALS = [*FAST, (os.kill, signal.SIGINT), (os.killpg, signal.SIGTERM), (os.kil
 def test_workers_end_with_their_parent_and_leave_no_file(tmp_path, tmp_path_factory, send, how):
     lines = [
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it",
-        "signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and one of nohup this one",
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup this one",
         "workers, found = say()",
         "pids = forkserver._forkserver._forkserver_pid, *(each['pid'] for each in found)",
         "print(json.dumps(pids), flush=True)",
         "sys.stdin.read()",
     ]
     command, options = script(tmp_path, lines)
-    temporary = tmp_path_factory.mktemp("t")  # a short path
+    temporary = tmp_path_factory.mktemp("t")  # a short path, for a socket
     options["env"] |= {"TMPDIR": str(temporary)}
     with started(command, stdin=subprocess.PIPE, start_new_session=True, stderr=subprocess.DEVNULL, **options) as first:
         pids = json.loads(first.stdout.readline())
@@ -171,5 +171,5 @@ def test_workers_end_with_their_parent_and_leave_no_file(tmp_path, tmp_path_fact
         assert len(list(temporary.iterdir())) == 1
         send(first.pid, how) if send else first.stdin.close()
         first.wait()
-        until(lambda: not any(map(alive, pids)), "they have ended")
+        until(lambda: not any(map(alive, pids)), "the end of the workers")
     assert list(temporary.iterdir()) == []

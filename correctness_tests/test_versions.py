@@ -1,4 +1,4 @@
-"""rlgauge without torch, in the versions of Python, pytest, pytest-benchmark and NumPy that the workflow lists."""
+"""rlgauge without torch, with the versions of Python, pytest, pytest-benchmark and NumPy in the workflow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pinned(row):
 
 
 def interpreter(version):
-    """Return an interpreter of this version that runs; None where there is none."""
+    """Return a working interpreter of this version; None if there is none."""
     pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
     for python in (shutil.which(f"python{version}"), *sorted(pyenv.glob(f"versions/{version}.*/bin/python"))):
         if python and subprocess.run([python, "--version"], capture_output=True).returncode == 0:

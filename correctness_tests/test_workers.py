@@ -20,7 +20,7 @@ from rl_impls.common.workers import LIVES, Workers
 
 limited = limit("workers")
 
-LARGE = 1_000_000  # bytes, more than a pipe takes at once
+LARGE = 1_000_000  # bytes, more than a pipe buffers
 UNGUARDED = f"""
 import numpy as np
 from rl_impls.common.workers import Workers
@@ -37,14 +37,14 @@ class Holder:
     def __init__(self, index, array, shared, lock):
         self.index, self.array, self.shared, self.lock = index, array, shared, lock
 
-    def said(self):
+    def report(self):
         with self.lock:
             self.shared["sums"][self.index] = self.array.sum()
         return self.index, len(self.array), handed()
 
 
 class Threaded:
-    """A worker that reports the priority of its process before it began, and those of its threads now."""
+    """A worker that reports the initial priority of its process, and the current ones of its threads."""
 
     def __init__(self):
         self.before, self.going = os.getpriority(os.PRIO_PROCESS, 0), threading.Event()
@@ -56,10 +56,10 @@ class Threaded:
 
 
 def handed():
-    """Return the open descriptors of arguments that were handed to workers."""
+    """Return the open descriptors of arguments that are passed to workers."""
     found = []
     for path in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # that by which the folder was read
+        with contextlib.suppress(FileNotFoundError):  # the descriptor that reads the directory
             found.append(os.readlink(path))
     return [name for name in found if "memfd:rl_impls.handed" in name]
 
@@ -69,11 +69,11 @@ def test_large_arrays_shared_memory_and_locks_reach_each_worker():
     shared, lock = SharedArrays({"sums": ((2,), np.int64)}), get_context("spawn").Lock()
     workers = Workers(2, Holder, lambda index, life: (index, arrays[index], shared, lock), 1)
     try:
-        workers.tell([("said",)] * 2)
+        workers.tell([("report",)] * 2)
         (first, second) = workers.answers()
         assert (first, second) == ((0, LARGE, []), (1, LARGE, []))
         assert shared["sums"].tolist() == [0, LARGE]
-        assert handed() == []  # it is given back
+        assert handed() == []  # its descriptor is closed
     finally:
         workers.close()
 
@@ -104,4 +104,4 @@ def test_script_without_a_main_guard_is_an_error(tmp_path):
     assert done.returncode == 1
     died = rf"actor 0 died {LIVES + 1} times before it had answered; the last time it exited with code 1$"
     assert re.search(f"WorkersEnded: {died}", done.stderr.splitlines()[-1])
-    assert "freeze_support" in done.stderr  # Python says what is wrong with the script
+    assert "freeze_support" in done.stderr  # Python's message explains the mistake

@@ -1,4 +1,4 @@
-"""Workflows: what restarts the gate, which environment is reused, which results are kept, how a GPU's run ends."""
+"""Workflows: restarts of the gate, cached environments, kept results, and the run on a GPU."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def job(workflow, name):
 
 
 def step(steps, name):
-    """Return the step whose name or action begins like this."""
+    """Return the step whose name or action starts with this text."""
     (found,) = (each for each in steps if (each.get("name") or each.get("uses", "")).startswith(name))
     return found
 
 
 class Context(dict):
-    """A context of an expression; names that it lacks are empty."""
+    """The context of an expression, in which missing names are empty."""
 
     def __getattr__(self, name):
         return self.get(name, Context())
 
 
 def evaluated(text, **event):
-    """Return a text with the values of its expressions for an event of a pull request."""
+    """Return a text with its expressions evaluated for a pull request event."""
 
     def value(found):
         python = found[1].replace("&&", " and ").replace("||", " or ").replace("!github", "not github")
@@ -93,7 +93,7 @@ def test_the_results_of_benchmarks_are_kept(workflow, name, target):
     kept = step(job(workflow, name)["steps"], "actions/upload-artifact")["with"]
     printed = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True).stdout
     assert f" --json {kept['path']} " in printed
-    assert kept["include-hidden-files"]  # which .cache is
+    assert kept["include-hidden-files"]  # .cache is hidden
 
 
 def test_the_gpu_workflow_leaves_torch_and_jax_to_the_runner():

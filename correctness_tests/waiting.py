@@ -1,4 +1,4 @@
-"""Time limits of what a test starts: threads, processes, sockets."""
+"""Time limits for the threads, processes and sockets of a test."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = 180  # others may have the cores
+SECONDS = 180  # other processes may use the cores
 
 
 @contextlib.contextmanager
 def at_most(seconds, what):
-    """Fail where the inside takes longer; what waits outside of Python ends with its process, after as long again."""
+    """Fail if the block takes longer; end this process after twice as long, in case it waits outside Python."""
 
     def over(number, frame):
         pytest.fail(f"waited {seconds} s for {what}")
@@ -34,7 +34,7 @@ def at_most(seconds, what):
 
 
 def limit(what, seconds=SECONDS):
-    """Return a fixture that gives each test of a module that long."""
+    """Return a fixture that limits the time of each test of a module."""
 
     @pytest.fixture(autouse=True)
     def limited():
@@ -45,7 +45,6 @@ def limit(what, seconds=SECONDS):
 
 
 def until(condition, what, seconds=SECONDS / 2):
-    """Wait until a condition is met."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"waited {seconds} s for {what}"
@@ -53,7 +52,7 @@ def until(condition, what, seconds=SECONDS / 2):
 
 
 def state_of(pid):
-    """The state of a process, a letter as ``ps`` has it, or None where there is no such process."""
+    """Return the state of a process, a letter as shown by ``ps``; None if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -61,18 +60,18 @@ def state_of(pid):
 
 
 def alive(pid):
-    """Whether a process runs still; one that waits only to be collected does not."""
+    """Return whether a process is still running; a zombie is not."""
     return state_of(pid) not in (None, "Z")
 
 
 def children():
-    """The processes that this one has started with multiprocessing and that are still there."""
+    """Return the ids of this process's live children that multiprocessing started."""
     return [child.pid for child in multiprocessing.active_children()]
 
 
 @contextlib.contextmanager
 def started(command, **options):
-    """Yield a process, which is killed where the inside ends before it does."""
+    """Start a process, and kill it at the end of the block."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options) as process:
         try:
             yield process

@@ -21,7 +21,7 @@ SMALL = {name: sizes.SMALL for name, sizes in SIZES.items()}
 AGENTS = [
     pytest.param(name, marks=pytest.mark.slow) if getattr(sizes, "SLOW", False) else name
     for name, sizes in SIZES.items()
-]  # slow: those whose agents start processes
+]  # agents that start processes are slow
 FIGURES = {name: sizes.FIGURES for name, sizes in SIZES.items()}
 
 
@@ -44,7 +44,7 @@ def make(workload, backend="torch", seed=3, **config):
 
 
 def contents(path):
-    """Return the arrays and metadata of a checkpoint, comparable: the order in the file varies."""
+    """Return a checkpoint's arrays and metadata in a form that can be compared: the order in the file varies."""
     arrays, metadata = params.load_with_metadata(path)
     return {name: (value.dtype, value.shape, value.tobytes()) for name, value in arrays.items()}, metadata
 

@@ -1,4 +1,4 @@
-"""The claims as data: each compares two existing tests, and a wrong one is one line."""
+"""The claims catalogue: each claim compares two existing tests, and an invalid one is a one-line error."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_published_figures_of_a_gpu_are_judged_on_a_gpu_alone():
 def test_publications_are_counted_and_a_fifth_is_exact():
     (sync,) = [claim for claim in claims_of("mario") if claim.id == "mario-sync"]
     items = [problem_of(by_name("mario")[test], 0).items for test in sync.contexts["alone"]]
-    assert (1 / items[0]) / (1 / items[1]) == sync.least == 5.0  # one publication of each side
+    assert (1 / items[0]) / (1 / items[1]) == sync.least == 5.0  # each side publishes once
 
 
 def test_shipped_pipelines_are_the_sources_configurations():

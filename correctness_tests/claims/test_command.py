@@ -20,7 +20,7 @@ from .toy import OTHER, claim
 
 
 def run(*arguments):
-    """Run the command; return its exit code and what it printed."""
+    """Run the command; return its exit code, output and errors."""
     command = [sys.executable, "-m", "perf_tests.claims", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment(), timeout=900)
     return done.returncode, done.stdout, done.stderr
@@ -59,16 +59,16 @@ def test_rlgauge_reads_the_file_of_comparisons(tmp_path):
 @pytest.mark.parametrize(("minutes", "rounds"), [(1.0, 3), (0.0, 1)])
 def test_unclear_comparisons_get_more_pairs_while_there_is_time(tmp_path, minutes, rounds):
     wide, sure = (claim().comparison("alone"), claim(contexts={"alone": OTHER}).comparison("alone"))
-    asked = []
+    calls = []
 
     def measured(comparisons, number, folder):
-        asked.append((number, list(comparisons)))
+        calls.append((number, list(comparisons)))
         return {one: Measured([float(number)] * 6) for one in comparisons}
 
     found = measure(
         [wide, sure], tmp_path, minutes, lambda known: [wide] if len(known[wide].values) < 18 else [], measured
     )
-    assert asked == [(0, [wide, sure]), (1, [wide]), (2, [wide])][:rounds]
+    assert calls == [(0, [wide, sure]), (1, [wide]), (2, [wide])][:rounds]
     assert found[wide].values == [float(number) for number in range(rounds) for _ in range(6)]
     assert found[sure].values == [0.0] * 6
 

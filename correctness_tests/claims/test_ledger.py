@@ -1,4 +1,4 @@
-"""Verdicts: what an interval, outputs and evidence amount to, and which comparisons get more pairs."""
+"""Verdicts from intervals, outputs and evidence, and the comparisons that get more pairs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_evidence_of_returns_decides_the_verdict(finding, word, why):
     assert (found["verdict"], found["why"]) == (word, why)
 
 
-def test_where_evidence_is_all_that_is_promised_the_claim_holds():
+def test_a_claim_that_promises_only_evidence_holds_with_it():
     findings = {"snake-every-4": "for the claim"}
     assert context_row(trained(None, promised="faster"), WIDE, findings)["verdict"] == "holds"
     assert context_row(trained(None, promised="nothing: measured"), findings=findings)["verdict"] == "measured"
@@ -94,7 +94,7 @@ def test_outputs_that_differ_refute_and_another_error_is_shown():
     assert (context_row(about)["verdict"], context_row(about)["same_holds"]) == ("holds", True)
 
 
-def test_a_promise_of_close_outputs_alone_holds_where_they_are():
+def test_a_claim_of_close_outputs_alone_holds_if_they_are_close():
     assert context_row(claim(None, same="close", tolerance=1e-7), WIDE)["verdict"] == "holds"
 
 
@@ -148,7 +148,7 @@ def test_more_pairs_go_to_undecided_claims_widest_first():
     both = [toy.comparison("alone"), other.comparison("alone")]
     assert ledger.unclear([toy, other], known([toy, other], toy=UNCLEAR, other=WIDE), {}) == both[::-1]
     assert ledger.unclear([toy, other], known([toy, other], toy=WIDE, other=SURE), {}) == []
-    assert ledger.unclear([toy], known([toy], toy=UNCLEAR * 4), {}) == []  # as many as a comparison gets
+    assert ledger.unclear([toy], known([toy], toy=UNCLEAR * 4), {}) == []  # the most that a comparison gets
     assert ledger.unclear([toy], {}, {}) == []
 
 

@@ -15,7 +15,7 @@ def test_the_table_shows_ratio_interval_n_and_verdict():
     assert "| a \\| b |" in table.table([row() | {"promised": "a | b"}])
     (other,) = row(verdict="refuted")["contexts"]
     assert table.verdict_words(other | {"why": "evidence against the claim"}) == "refuted: evidence against the claim"
-    assert table.verdict_words(other | {"same_holds": False}) == "refuted: different output"  # of an older ledger
+    assert table.verdict_words(other | {"same_holds": False}) == "refuted: different output"  # from an older ledger
     assert table.verdict_words(other) == "refuted"
     needs = row(verdict="needs a GPU", ratio=None)
     assert table.ratio_words(needs["contexts"][0]) == "-"

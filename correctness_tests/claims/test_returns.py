@@ -1,4 +1,4 @@
-"""Evidence that an optimisation learns as well: pairs of trainings."""
+"""Evidence that an optimisation does not reduce returns: pairs of training runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perf_tests.claims import returns
 
 from ..commands import ROOT, environment
 
-KEPT = returns.Trial("snake", {}, {}, 100, 10, 5, "foods", 0.0)  # the gain has to be kept
+KEPT = returns.Trial("snake", {}, {}, 100, 10, 5, "foods", 0.0)  # the gain must be kept
 
 
 def pairs(*changes):
@@ -24,7 +24,7 @@ def pairs(*changes):
 
 
 def run(*arguments):
-    """Run the command; return its exit code and what it printed."""
+    """Run the command; return its exit code, output and errors."""
     command = [sys.executable, "-m", "perf_tests.claims.returns", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment(), timeout=900)
     return done.returncode, done.stdout, done.stderr
@@ -35,8 +35,8 @@ def run(*arguments):
     [
         ((3.9, 4.0, 4.1, 4.0, 3.9), 0.0, "for the claim"), ((1.0, 1.1, 0.9, 1.0, 1.0), 0.0, "against the claim"),
         ((1.0, 5.0, 3.0, 4.0, 2.0), 0.0, "undecided"), ((4.0, 4.0, 4.0, 4.0), 0.0, "missing"),
-        ((3.0,) * 5, 0.0, "for the claim"),  # just the share
-        ((3.0,) * 5, 3.0, "against the claim"),  # nothing of the gain
+        ((3.0,) * 5, 0.0, "for the claim"),  # exactly the required share
+        ((3.0,) * 5, 3.0, "against the claim"),  # none of the gain
     ],
 )  # fmt: skip
 def test_evidence_holds_where_the_gain_is_kept(changes, random, word):
@@ -73,7 +73,7 @@ def test_the_kept_gain_is_a_paired_t_interval_beyond_three_quarters():
     found = [{"base": 5.0 + seed, "change": 5.0 + seed + (-1) ** seed} for seed in range(6)]
     low, high = returns.excess(found, replace(KEPT, random=1.0))
     over = np.array([(5 + k + (-1) ** k - 1) - 0.75 * (5 + k - 1) for k in range(6)])
-    room = 2.570582 * over.std(ddof=1) / math.sqrt(6)  # Student's t of five degrees of freedom
+    room = 2.570582 * over.std(ddof=1) / math.sqrt(6)  # Student's t with five degrees of freedom
     assert (low, high) == pytest.approx((over.mean() - room, over.mean() + room))
     assert returns.excess([{"base": 4.0, "change": 3.0}] * 5, KEPT) == (0.0, 0.0)
 

@@ -1,4 +1,4 @@
-"""Claims about snake's acting, and what was measured of them."""
+"""Made-up claims about snake's ``act``, and their measurements."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ ON_GPU = ("test_act[naive-torch-1]", "test_act[full-torch-cuda-1]")
 
 
 def claim(least=2.0, **more):
-    """A claim of one comparison, unless others are given."""
+    """Return a claim, by default with one comparison."""
     fields = {"id": "toy", "contexts": {"alone": PAIR}, "promised": "2 x", **more}
     return Claim(workload="snake", words="it is faster", source="s.md", least=least, **fields)
 
 
 def trained(least=2.0, **more):
-    """A claim about returns."""
+    """Return a claim about returns."""
     return claim(least, same="returns", evidence={"alone": "snake-every-4"}, **more)
 
 
 def known(claims, **ratios):
-    """What was measured of claims: ratios of the pairs by the claim's id."""
+    """Return the measurements of claims, given the ratios of the pairs by claim id."""
     return {each.comparison(context): Measured(list(ratios[each.id])) for each in claims for context in each.contexts}
 
 
 def row(name="snake-overall", verdict="partly", ratio=1.5):
-    """A row of the ledger."""
+    """Return a row of the ledger."""
     context = {
         "context": "alone", "base": "a", "change": "b", "measure": "seconds", "ratio": ratio, "low": 1.4, "high": 1.7,
         "n": 6, "wide": True, "same_holds": None, "verdict": verdict,

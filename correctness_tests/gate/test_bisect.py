@@ -1,4 +1,4 @@
-"""Bisect names the commit wherever it is."""
+"""The commit that ``rlgauge bisect`` names, and the revisions that it refuses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ COMMITS = 8
 
 
 def searched(slowdowns):
-    """Search commits 0 to 8 with these log-slowdowns of 1 to 8. -> the commit, and the commits and pairs compared"""
+    """Search commits 0 to 8, where 1 to 8 have these log-slowdowns and None cannot be measured.
+
+    Return the commit that was found, and each comparison as (base, head, pairs).
+    """
     at, compared = [0.0, *slowdowns], []
 
     def compare(base, head, count):

@@ -1,4 +1,4 @@
-"""A command whose output nobody reads to its end."""
+"""Commands whose output pipe is closed early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the package needs to be installed: pytest and NumPy, and nothing else of the test environment."""
+"""The package runs without the optional packages of the test environment."""
 
 from __future__ import annotations
 

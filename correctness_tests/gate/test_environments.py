@@ -1,4 +1,4 @@
-"""Environments of lock files: when a side needs one, how it is made, and which are removed."""
+"""Environments for lock files: when a side needs one, how it is created, and which old ones are removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INSTALLED = {"library": "2.13.0+cpu", "other-library": "1.0rc1"}
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch):
-    """Let no more be installed than two libraries."""
+    """Make the packages in ``INSTALLED`` the only ones that appear to be installed."""
 
     def version(name):
         if name not in INSTALLED:
@@ -52,15 +52,15 @@ def test_a_lock_file_is_compared_with_the_installed_packages(text, wanted):
 
 @pytest.fixture
 def side(tmp_path):
-    """Return the folder of a side with this lock file."""
+    """Return a function that creates the directory of a side with a lock file."""
 
-    def made(name, lock):
+    def create(name, lock):
         folder = tmp_path / name
         (folder / LOCK).parent.mkdir(parents=True)
         (folder / LOCK).write_text(lock)
         return folder
 
-    return made
+    return create
 
 
 INTERPRETER = """#!/bin/sh
@@ -72,16 +72,19 @@ echo "$@" >> {calls}
 
 @pytest.fixture
 def pip(monkeypatch, tmp_path):
-    """Have a script in the place of Python, whose pip runs a line of shell. -> a function that returns pip's calls"""
+    """Return a function that replaces ``sys.executable`` with a script whose pip runs one line of shell.
+
+    It returns another function, which lists the calls of pip so far.
+    """
     calls, script = tmp_path / "calls", tmp_path / "python"
 
-    def runs(line):
+    def replace_python(line):
         script.write_text(INTERPRETER.format(calls=calls, line=line))
         script.chmod(0o755)
         monkeypatch.setattr(sys, "executable", str(script))
         return lambda: calls.read_text().splitlines() if calls.exists() else []
 
-    return runs
+    return replace_python
 
 
 @pytest.fixture
@@ -98,7 +101,7 @@ def python_for(cache):
 MADE = "echo Collecting library && echo Installing collected packages"
 
 
-def test_a_side_gets_the_environment_of_its_lock_file_unless_this_one_has_it_all(side, pip, python_for, capsys):
+def test_a_side_gets_the_environment_of_its_lock_file_unless_this_one_satisfies_it(side, pip, python_for, capsys):
     calls, lock = pip(MADE), "library==3\n./other.whl\n"
     assert python_for("base", side("base", "library==2.13.0\n")) == Path(sys.executable)
     assert python_for("base", side("lockless", "").parent) == Path(sys.executable)
@@ -106,8 +109,8 @@ def test_a_side_gets_the_environment_of_its_lock_file_unless_this_one_has_it_all
     first = python_for("head", side("head", lock))
     assert first.is_file()
     assert first.name == "python"
-    said = "head's lock file needs library==3 (installed: 2.13.0+cpu): "
-    assert f"{said}creating an environment" in capsys.readouterr().err
+    reason = "head's lock file needs library==3 (installed: 2.13.0+cpu): "
+    assert f"{reason}creating an environment" in capsys.readouterr().err
     assert python_for("other", side("same", lock)) == first
     assert python_for("other", side("other", "library==4\n")) != first
     assert len(calls()) == 2
@@ -131,21 +134,21 @@ def test_an_environment_that_cannot_be_made_is_one_line_and_leaves_nothing(side,
     assert not [path for path in cache.iterdir() if path.is_dir()]
 
 
-def used(cache, name, at):
-    """Make an environment that was last used at a time."""
+def create_environment(cache, name, at):
+    """Create an environment that was last used at this time."""
     ready = cache / f"env-{name}" / ".ready"
     ready.parent.mkdir(parents=True)
     ready.touch()
     os.utime(ready, (at, at))
 
 
-def left(cache):
+def environments_left(cache):
     return {path.name for path in cache.glob("env-*") if path.is_dir()}
 
 
 def test_all_environments_are_removed_but_the_two_used_last_and_those_in_use(side, pip, cache):
     for name, at in (("oldest", 1), ("older", 2), ("old", 3), ("used", 0)):
-        used(cache, name, at)
+        create_environment(cache, name, at)
     (cache / "env-half").mkdir()
     (cache / "build-a").mkdir()
     pip(MADE)
@@ -153,11 +156,11 @@ def test_all_environments_are_removed_but_the_two_used_last_and_those_in_use(sid
         fcntl.flock(held.enter_context((cache / "env-used.lock").open("w")), fcntl.LOCK_SH)
         with environments.environments(cache, LOCK) as python_for:
             made = python_for("head", side("head", "library==3\n")).parents[1]
-            assert left(cache) == {made.name, "env-old", "env-used"}
+            assert environments_left(cache) == {made.name, "env-old", "env-used"}
             os.utime(made / ".ready", (0, 0))
-            used(cache, "new", 4)
+            create_environment(cache, "new", 4)
             environments.remove_old(cache, "env-*", environments.KEPT)
-            assert made.exists()  # it is in use until the end
+            assert made.exists()  # locked until the context ends
     environments.remove_old(cache, "env-*", environments.KEPT)
-    assert left(cache) == {"env-old", "env-new"}
+    assert environments_left(cache) == {"env-old", "env-new"}
     assert (cache / "build-a").is_dir()

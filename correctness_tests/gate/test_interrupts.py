@@ -1,6 +1,6 @@
-"""Interrupts while workers are there: none is lost, and none comes where a file or a process is being taken over."""
+"""Interrupts while workers exist: none is lost, and none can leave a file open or a process running."""
 
-# ruff: noqa: PT012 - what comes after an interrupt is what is tested
+# ruff: noqa: PT012 - the tests check the statements after an interrupt
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rlgauge.rule import GateError
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def interrupt(request):
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests too may be run by nohup
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup, which ignores it
     yield lambda: os.kill(os.getpid(), request.param)
     signal.signal(signal.SIGHUP, before)
 
@@ -49,7 +49,7 @@ def test_a_pending_interrupt_is_raised_where_interrupts_are_allowed(interrupt):
     with pytest.raises(KeyboardInterrupt), defer_interrupts():
         interrupt()
         with allow_interrupts():
-            pytest.fail("it was not heard")
+            pytest.fail("the interrupt was not raised")
 
 
 def test_an_interrupt_ends_waiting(interrupt):
@@ -59,7 +59,7 @@ def test_an_interrupt_ends_waiting(interrupt):
         timer.start()
         with allow_interrupts():
             select.select([reading], [], [], 60)
-        pytest.fail("it was not heard")
+        pytest.fail("the interrupt was not raised")
     timer.join()
     os.close(reading)
     os.close(writing)
@@ -82,7 +82,7 @@ def test_an_error_is_not_hidden_by_an_interrupt(interrupt):
     with pytest.raises(ZeroDivisionError), defer_interrupts():
         interrupt()
         raise ZeroDivisionError
-    with defer_interrupts(), allow_interrupts():  # nothing is left of that interrupt
+    with defer_interrupts(), allow_interrupts():  # that interrupt is no longer pending
         pass
 
 

@@ -1,4 +1,4 @@
-"""Options of the gate: a mistake is one line and code 2, before any test is collected."""
+"""Invalid options of the gate: one line and exit code 2, before any test is collected."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rlgauge import plugin
 
 
 @pytest.fixture
-def ended(monkeypatch, capfd, tmp_path):
-    """Run pytest with the gate in this process, in a small repository. -> how it ends"""
+def run_gate(monkeypatch, capfd, tmp_path):
+    """Return a function that runs pytest with the gate in this process, in a small repository."""
     folder = Repository(tmp_path / "toy", {"toy.py": ""}).root
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
@@ -40,17 +40,17 @@ def ended(monkeypatch, capfd, tmp_path):
         (["--gate-rule=tolerated=2%"], "rule: tolerated: '2%' is not a finite number; write 0.02"),
     ],
 )
-def test_a_mistake_is_one_line_and_overwrites_nothing(ended, tmp_path, options, message):
+def test_a_mistake_is_one_line_and_overwrites_nothing(run_gate, tmp_path, options, message):
     (tmp_path / "file").write_text("as it was")
     names = {"folder": tmp_path, "file": tmp_path / "file"}
-    ran = ended("--gate-against=main", *(option.format(**names) for option in options))
+    ran = run_gate("--gate-against=main", *(option.format(**names) for option in options))
     assert ran.code == 2
     assert ran.only_says(message.format(**names)), ran.text
     assert (tmp_path / "file").read_text() == "as it was"
 
 
 @pytest.mark.parametrize("option", ["--gate-anchor=v1", "--gate-allow=a=b", "--gate-strict"])
-def test_an_option_without_gate_against_is_refused(ended, option):
-    ran = ended(option)
+def test_an_option_without_gate_against_is_refused(run_gate, option):
+    ran = run_gate(option)
     assert ran.code == 2
     assert ran.only_says(f"{option.partition('=')[0]}: add --gate-against REV"), ran.text

@@ -1,4 +1,4 @@
-"""The exit code of a run: when it is invalid, what fails it, and what is allowed."""
+"""The exit code of a run: invalid runs, failing verdicts and allowed cases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlgauge.artifact import Artifact, read
 from rlgauge.exit_code import certainly_invalid
 from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Record
 
-RECORDED = Path(__file__).with_name("recorded")  # an artifact of format 2, and the verdicts on it
+RECORDED = Path(__file__).with_name("recorded")  # an artifact of format 2 and its verdicts
 REPEAT = "repeat the run on an idle machine"
 GOOD = {SAME: timed([0.0] * 4), SLOWED: timed(SLOW[:4], SLOW), "case": timed([0.0] * 4)}
 WRONG = {
@@ -36,7 +36,7 @@ ON_ALL = {
 
 
 def outcome(allowed=(), strict=False, /, shard=None, **changed):
-    """Return why a run is invalid, and its exit code."""
+    """Return the reasons why a run is invalid, and its exit code."""
     records = {name: record for name, record in (GOOD | changed).items() if record}
     found = Artifact(**ABOUT, records=records, allowed=list(allowed), strict=strict, shard=shard).decide()
     return found.wrong, found.code
@@ -114,7 +114,7 @@ def test_an_interrupted_run_is_invalid_whatever_it_found():
             "no test was measured or is unchanged; select tests that run on both sides",
         ),
         ({SAME: DEAD}, False, f"{SAME} is error, but should be ok or inconclusive; {REPEAT}"),
-        ({SLOWED: timed([0.0])}, False, None),  # its screen goes on
+        ({SLOWED: timed([0.0])}, False, None),  # its screen is not finished
         ({SLOWED: timed([0.0] * 4)}, False, f"{SLOWED} is ok, but should be slower; {REPEAT}"),
         ({SAME: timed(SLOW[:4], SLOW[:15])}, False, None),
     ],
@@ -223,13 +223,13 @@ MISSING = object()
 )  # fmt: skip
 def test_a_refused_artifact_names_the_wrong_field(tmp_path, path, value, message):
     anchor = Artifact(**ABOUT, records=GOOD)
-    told = json.loads(Artifact(**ABOUT, records=GOOD, allowed=[("a", "why")], anchor=anchor).to_json())
+    content = json.loads(Artifact(**ABOUT, records=GOOD, allowed=[("a", "why")], anchor=anchor).to_json())
     *above, last = path
-    inside = functools.reduce(operator.getitem, above, told)
+    inside = functools.reduce(operator.getitem, above, content)
     inside[last] = value
     if value is MISSING:
         del inside[last]
-    (tmp_path / "gate.json").write_text(json.dumps(told))
+    (tmp_path / "gate.json").write_text(json.dumps(content))
     with pytest.raises(GateError) as caught:
         read(tmp_path / "gate.json")
     assert str(caught.value).startswith(f"{tmp_path / 'gate.json'}: not an artifact of the gate: {message}")
@@ -237,7 +237,7 @@ def test_a_refused_artifact_names_the_wrong_field(tmp_path, path, value, message
 
 def test_a_recorded_artifact_keeps_its_verdicts():
     artifact = read(RECORDED / "artifact.json")
-    assert (artifact.rule.version, artifact.anchor.rule.version) == (1, 1)  # it names none
+    assert (artifact.rule.version, artifact.anchor.rule.version) == (1, 1)  # the default
     run = artifact.decide()
     wanted = json.loads((RECORDED / "verdicts.json").read_text())
     for findings, recorded in ((run.findings, wanted["findings"]), (run.anchor.findings, wanted["anchor"])):

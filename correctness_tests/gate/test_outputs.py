@@ -1,4 +1,4 @@
-"""Outputs of both sides are equal if arrays, shapes, dtypes and, within the tolerance, values are."""
+"""Comparison of outputs: shapes and dtypes must be equal, and values within the tolerance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rlgauge.outputs import OutputError, same
 
 TOLERANCE = 1e-3
 DTYPES = st.sampled_from([np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_])
-ARRAYS = hnp.arrays(DTYPES, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))  # with NaN and inf
+ARRAYS = hnp.arrays(DTYPES, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))  # including NaN and inf
 TREES = st.recursive(
     ARRAYS,
     lambda tree: st.lists(tree, max_size=3) | st.tuples(tree, tree) | st.dictionaries(st.text("abc"), tree, max_size=3),
@@ -44,7 +44,7 @@ def saved_same(folder, first, second, tolerance=TOLERANCE):
 
 
 def reordered(tree):
-    """Copy a tree with its dicts built in the opposite order."""
+    """Copy a tree, with the keys of its dicts in reverse order."""
     if isinstance(tree, dict):
         return {name: reordered(value) for name, value in reversed(tree.items())}
     if isinstance(tree, list | tuple):
@@ -85,7 +85,7 @@ class Found:
 
 
 class Equal:
-    """Equal to another by what it holds."""
+    """An object that is compared by its attributes."""
 
     def __init__(self, held):
         self.held = held
@@ -97,7 +97,7 @@ class Equal:
 
 
 class Point:
-    """The same with slots."""
+    """The same, with ``__slots__``."""
 
     __slots__ = ("x", "y")
 
@@ -114,14 +114,14 @@ PAIRS = [("count", np.int32), ("share", np.float64)]
 
 
 class Unlike:
-    """Equal to nothing but itself."""
+    """An object that equals only itself."""
 
     def __init__(self, held):
         self.held = held
 
 
 class Broken(Sequence):
-    """A sequence that cannot be read."""
+    """A sequence whose items cannot be read."""
 
     def __len__(self):
         return 2

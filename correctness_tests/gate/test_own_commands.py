@@ -1,4 +1,4 @@
-"""``python -m perf_tests.gate``: the tables that it writes, and what it refuses."""
+"""The tables that ``python -m perf_tests.gate docs`` writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlgauge.rule import Rule
 
 @pytest.fixture
 def pages(tmp_path):
-    """Copies of both pages, whose tables are of old. -> what a page has between its markers"""
+    """Create the pages with outdated tables; return a function that returns the text between a page's markers."""
     (tmp_path / "docs").mkdir()
     for page in (DOCUMENT, OTHERS, README):
         (tmp_path / page).write_text("before\n{}\nold\n{}\nafter\n".format(*MARKERS))

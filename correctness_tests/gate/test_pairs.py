@@ -1,4 +1,4 @@
-"""A pair of workers: when outputs are compared, the state of a case, and which case an error belongs to."""
+"""Pairs of workers: which outputs are compared, the state of each case, and the case to which an error belongs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ READY = {}
 
 
 class FakeWorker:
-    """A worker with fixed replies by the kind of request; it keeps the requests.
+    """A worker that logs its requests and has a fixed reply to each kind of request.
 
-    A reply that is an error is raised; one that can be called is, with the request.
+    A reply that is an exception is raised, and a callable one is called with the request.
     """
 
     def __init__(self, side, log, **replies):
@@ -44,7 +44,7 @@ class FakeWorker:
 
 
 def workers_of(base=(), head=()):
-    """Return base's and head's workers, and the requests to both."""
+    """Return fake workers of base and head, and the log of their requests."""
     log = []
     return [FakeWorker(side, log, **dict(replies)) for side, replies in zip(SIDES, (base, head))], log
 
@@ -54,7 +54,7 @@ def pairs_of(folder=None, *, blocks=1, tolerances=None, known=()):
 
 
 def returning(*values):
-    """Return the replies to ``prepare`` of a worker that writes these outputs one after the other."""
+    """Return the replies of a worker whose successive ``prepare`` requests save these outputs."""
     remaining = list(values)
 
     def prepare(request):
@@ -76,7 +76,7 @@ def test_outputs_and_exact_counts_are_requested_in_the_first_pair_alone(tmp_path
     assert not record.answer_changed
 
 
-def test_an_output_that_is_ignored_is_not_requested(tmp_path):  # to save it may be costly, as of a lazy array
+def test_an_output_that_is_ignored_is_not_requested(tmp_path):  # saving a lazy array may be costly
     pairs, record = pairs_of(tmp_path, tolerances={"a": math.inf}), Record()
     workers, log = workers_of(returning(), returning())
     assert pairs.prepare(workers, "a", record)
@@ -98,7 +98,7 @@ def test_an_output_that_base_does_not_repeat_is_not_a_change(tmp_path, again, ch
     workers, _ = workers_of(returning(1.0, again), returning(2.0, 1.0))
     pairs.prepare(workers, "a", record)
     assert record.answer_changed
-    for _ in range(2):  # base's output is requested again in the second pair, and no more in the third
+    for _ in range(2):  # the second pair requests base's output again, the third does not
         pairs.prepare(workers, "a", record)
         assert record.answer_changed is changed
 
@@ -131,7 +131,7 @@ def test_an_injected_slowdown_slows_head_alone():
         return {"sample": lambda request: {"seconds": seconds + request["injected_slowdown"]}}
 
     pairs, (workers, _) = pairs_of(), workers_of(sample(1.0), sample(3.0))
-    for _ in range(4):  # whichever side comes first
+    for _ in range(4):  # the order of the sides varies
         assert pairs.block(workers, "a", SamplePlan(7, 3, True), 0.5) == (2.0, 7.0)
 
 

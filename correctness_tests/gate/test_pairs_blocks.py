@@ -1,4 +1,4 @@
-"""How many blocks and pairs a case gets: more where they scatter, whichever side is slower."""
+"""The number of blocks and pairs of a case: noisy and undecided cases get more."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pairs_of(blocks=8):
 
 
 def measured(plans, blocks, thorough=False):
-    """Return the blocks of these cases, where ``blocks[case]()`` measures a block."""
+    """Measure the blocks of cases; ``blocks[case]()`` returns one block."""
     return pairs_of().measure_blocks(plans, lambda name: blocks[name](), thorough)
 
 
@@ -53,19 +53,19 @@ def test_the_blocks_of_a_quick_pair_are_the_first_of_a_thorough_one(by, more):
 
 
 def gate_of(records, rule, names=(), log=lambda line: None):
-    records = records | {SAME: Record(), SLOWED: Record()}  # the canaries are still to be screened
+    records = records | {SAME: Record(), SLOWED: Record()}  # the canaries are not screened yet
     return Gate(None, "", "", (), (), records, None, rule, 0, 1.0, names=names, log=log)
 
 
 @pytest.mark.parametrize(("names", "pairs"), [("ab", [14, 7]), ("abcd", [14, 14])], ids=["whole", "shard"])
 def test_a_confirmation_that_its_first_look_leaves_open_goes_on_to_the_second(names, pairs):
-    values = {"a": [0.1] * 6 + [0.009] + [0.1] * 7, "b": [0.05, 0.2] * 7}  # p of the first seven: 2 / 2^7 and 1 / 2^7
+    values = {"a": [0.1] * 6 + [0.009] + [0.1] * 7, "b": [0.05, 0.2] * 7}  # p after seven pairs: 2 / 2^7 and 1 / 2^7
 
     def measure(records, names, *how):
         for name in names:
             records[name].confirm.append([(1.0, math.exp(values[name][len(records[name].confirm)]))])
 
-    rule = Rule(screen=1, confirm=7, level=4 * 2**-7)  # just enough for the smaller of two, at two looks
+    rule = Rule(screen=1, confirm=7, level=4 * 2**-7)  # the smaller p, adjusted for two suspects and two looks
     gate = gate_of({name: Record(screen=[[(1.0, 1.1)]]) for name in values}, rule, names)
     gate.measure_phase(SimpleNamespace(measure=measure), "confirm", rule.most, list(values), Cores((0,), 0))
     assert [len(gate.records[name].confirm) for name in values] == pairs
@@ -80,5 +80,5 @@ def test_the_gate_moves_to_the_core_of_the_workers_and_back():
     with pytest.raises(KeyboardInterrupt), Cores((*before,), last).share_core():
         raise KeyboardInterrupt
     assert os.sched_getaffinity(0) == before
-    with Cores((*before,), None).share_core():  # on all cores it stays where it is
+    with Cores((*before,), None).share_core():  # no pinning on all cores
         assert os.sched_getaffinity(0) == before

@@ -1,4 +1,4 @@
-"""How verdicts are counted in recorded pairs, and the rates that they come to."""
+"""Verdicts on recorded pairs, and the error rates computed from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SLOW, SAME = 0.1, 0.0
 
 
 def judged(values, rule, suspects=1):
-    """Return the verdicts on pairs with the same log-ratio in a screen and in a confirmation."""
+    """Return the verdicts on pairs whose quick and thorough log-ratios are equal."""
     return list(verdicts([PairLogRatio(value, value) for value in values], rule, suspects))
 
 
@@ -45,15 +45,15 @@ def test_an_open_first_look_takes_the_pairs_of_a_second():
     late = [*[SLOW] * 8, *[-SLOW / 2] * 2, *[SLOW] * 8]
     assert judged(late + clean, both) == [(True, True), (False, False)]
     assert judged([SLOW] * 10 + clean * 4, both) == [(True, True), *[(False, False)] * 4]
-    assert judged([SLOW] * 2 + [SAME] * 8 + clean * 4, both) == [(True, False), *[(False, False)] * 4]  # it was let go
-    assert judged(late[:10], both) == [(True, False)]  # too few for a second look
+    assert judged([SLOW] * 2 + [SAME] * 8 + clean * 4, both) == [(True, False), *[(False, False)] * 4]  # futile
+    assert judged(late[:10], both) == [(True, False)]  # too few pairs for a second look
 
 
 def test_screen_and_first_futility_check_use_quick_pairs():
     hidden, found = PairLogRatio(SAME, SLOW), PairLogRatio(SLOW, SAME)
     assert list(verdicts([hidden] * 10, RULE)) == [(False, False)] * 5
     assert list(verdicts([found] * 10, RULE)) == [(True, False)]
-    assert list(verdicts([found] * 2 + [hidden] * 8, RULE)) == [(True, False)]  # let go at the first look
+    assert list(verdicts([found] * 2 + [hidden] * 8, RULE)) == [(True, False)]  # stopped at the first futility check
     assert list(verdicts([found] * 4 + [hidden] * 6, RULE)) == [(True, True)]
 
 
@@ -76,5 +76,5 @@ def test_a_pair_keeps_its_thorough_and_its_quick_log_ratio():
         "quick": {"a": {"0": two}, "b": {"0.05": two}},
     }
     assert pair_log_ratios([found], "a", "0") == [PairLogRatio(two, four)]
-    old = {"log_ratios": found["log_ratios"]}  # has no quick pairs
+    old = {"log_ratios": found["log_ratios"]}  # without quick log-ratios
     assert pair_log_ratios([old], "a", "0") == [PairLogRatio(four, four)]

@@ -1,4 +1,4 @@
-"""Both sides on disk: what is taken from git and what from the working tree, and one line about each mistake."""
+"""Copies of base and head on disk, from git and from the working tree, and one-line errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_clone_of_one_branch_says_how_to_fetch_another(toy, tmp_path):
 
 
 def test_the_reason_of_git_is_shown(toy, monkeypatch):
-    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")  # as of a container's user in a mounted folder
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")  # as in a container with a mounted folder
     with pytest.raises(GateError, match=r"dubious ownership .* git config --global --add safe.directory "):
         revisions.resolve(toy.root, "HEAD")
 
@@ -89,7 +89,7 @@ def test_a_workspace_is_removed_and_so_are_those_of_dead_processes(tmp_path):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """A repository of a few files, a link and a program among them; nothing of it is changed."""
+    """A repository with new and ignored files, a symlink and an executable; the tests do not change it."""
     toy = Repository(tmp_path_factory.mktemp("small") / "toy", {"a/one.py": "1\n", "b/two.py": "2\n", "c.txt": "3\n"})
     (toy.root / "a/link").symlink_to("../c.txt")
     (toy.root / "a/run").write_text("#!/bin/sh\n")
@@ -140,7 +140,7 @@ def test_export_ignores_export_attributes(small, tmp_path):
     revisions.export(clone, revisions.resolve(clone, "HEAD"), tmp_path / "all")
     assert "b/two.py" in under(tmp_path / "all")
     assert (tmp_path / "all/c.txt").read_text() == "$Format:%H$"
-    assert (clone / ".git" / "index").read_bytes() == before  # the repository's own is left alone
+    assert (clone / ".git" / "index").read_bytes() == before  # the repository's own index is unchanged
     assert {path.name for path in tmp_path.iterdir()} == {"all", "clone"}
 
 

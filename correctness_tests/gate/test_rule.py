@@ -1,4 +1,4 @@
-"""The decision rule: when a case is slower, and how sure that is."""
+"""The decision rule: verdicts, p-values, futility and early ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STATES = "timed", "unchanged", "new", "gone", "skipped", "error"
 
 
 def timed(screen, confirm=(), **changed):
-    """Make a record of one block a pair from log-ratios."""
+    """Return a record whose pairs have one block each, with these log-ratios."""
     screen, confirm = ([[(1.0, math.exp(value))] for value in values] for values in (screen, confirm))
     return Record(screen=screen, confirm=confirm, **changed)
 
@@ -37,7 +37,7 @@ def verdict_on(record, numbers=RULE):
 
 
 def grid(count, offset=0):
-    """Draw distinct log-ratios; less the tolerated, none is zero and no two are as large as each other."""
+    """Draw distinct log-ratios that have no zeros or ties after the tolerated slowdown is subtracted."""
     steps = st.lists(st.integers(offset - 100, offset + 100), min_size=count, max_size=count, unique=True)
     return steps.map(lambda drawn: [step / 1000 for step in drawn])
 
@@ -67,12 +67,12 @@ def test_slowdowns_up_to_the_tolerated_are_never_significant(confirm):
 def test_swapping_base_and_head_swaps_slower_and_faster(values):
     record = timed(*values)
     one, other = verdict_on(record), verdict_on(swapped(record))
-    if min(map(abs, values[0])) > TOLERATED and len({value > 0 for value in values[0]}) == 1:  # a screen sure of itself
+    if min(map(abs, values[0])) > TOLERATED and len({value > 0 for value in values[0]}) == 1:  # a clear screen
         for verdict, mirrored in (("slower", "faster"), ("faster", "slower")):
             assert (one.verdict == verdict) == (other.verdict == mirrored)
         mirrored = (1 / one.ratio, 1 / one.high, 1 / one.low, one.p, one.pairs)
         assert (other.ratio, other.low, other.high, other.p, other.pairs) == pytest.approx(mirrored)
-    else:  # looks for slowdowns alone
+    else:  # only slowdowns are suspected
         assert "faster" not in (one.verdict, other.verdict)
 
 
@@ -90,8 +90,8 @@ def test_signed_rank_on_examples_worked_by_hand():
     found = [signed_rank(values, RULE.tolerated) for values in (slow, [TOLERATED] * 3, mixed, [-0.02, -0.03])]
     assert found == [1 / 8, 1, 5 / 8, 1]
     assert [signed_rank(values, 0.0) for values in (slow, mixed)] == [1 / 8, 5 / 8]
-    assert signed_rank(slow, 0.025) == pytest.approx(2 / 8)  # the smallest of them is less than tolerated
-    assert [signed_rank([value], 0.5) for value in (0.40, 0.41)] == [1, 0.5]  # a slowdown by half is 0.405
+    assert signed_rank(slow, 0.025) == pytest.approx(2 / 8)  # 0.02 is below the tolerated slowdown
+    assert [signed_rank([value], 0.5) for value in (0.40, 0.41)] == [1, 0.5]  # log(1.5) = 0.405
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_suspect_is_settled_early_only_if_found_or_hopeless(confirm, n):
         assert (found.stopped_for_futility, found.p) == (settled, None)
 
 
-LATE = [0.03, 0.09] * 6 + [-0.2] * 4 + SLOW  # open after sixteen, found after all
+LATE = [0.03, 0.09] * 6 + [-0.2] * 4 + SLOW  # undecided after 16 pairs, slower after 32
 
 
 def test_an_undecided_first_look_leads_to_a_second():
@@ -203,7 +203,7 @@ def test_an_undecided_first_look_leads_to_a_second():
         found = verdict_on(timed([side * 0.06] * 4, whole))
         assert (found.verdict, found.pairs) == ("slower" if side > 0 else "faster", 32)
         assert found.p == pytest.approx(2 * signed_rank([side * value for value in whole], RULE.tolerated))
-    assert verdict_on(timed(SLOW[:4], LATE), ONE).verdict == "inconclusive"  # whose only look has the first sixteen
+    assert verdict_on(timed(SLOW[:4], LATE), ONE).verdict == "inconclusive"  # one look, after 16 pairs
 
 
 def test_a_significant_first_look_stays_significant():
@@ -212,7 +212,7 @@ def test_a_significant_first_look_stays_significant():
 
 
 def processes(kind, shape, seed=0):
-    """Draw the logarithms of the times of processes of the same code."""
+    """Draw log-times of processes that run the same code."""
     rng = np.random.default_rng(seed)
     steady = rng.normal(0, 0.011, shape)
     return {
@@ -232,7 +232,7 @@ def test_false_alarms_at_the_tolerated_slowdown_stay_below_the_level(kind):
     rule_ = Rule(level=0.2)
     base, head = processes(kind, (2, 4000, 32))
     share = np.mean(np.asarray(rule.confirmed(TOLERATED + head - base, rule_)) <= rule_.level)
-    assert 0.1 < share <= 0.2  # undoubled it would be 0.3
+    assert 0.1 < share <= 0.2  # without the correction for two looks, 0.3
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -256,7 +256,7 @@ def test_values_are_similar_until_one_is_twice_another(excess, count):
 @pytest.mark.parametrize(("family", "pairs"), [(1, 7), (5, 9), (52, 10)])
 @pytest.mark.parametrize("side", [1, -1])
 def test_a_huge_effect_ends_confirmation_early(family, pairs, side):
-    huge = [side * math.log(7) + k / 10 for k in range(16)]  # seven times as slow, and as fast
+    huge = [side * math.log(7) + k / 10 for k in range(16)]  # seven times slower or faster
     others = {f"other{k}": timed([side * 0.03] * 4, [0.0] * 4) for k in range(family - 1)}
     for n in (pairs - 1, pairs):
         records = {"case": timed([side * 0.9] * 4, huge[:n])} | others
@@ -290,7 +290,7 @@ def test_a_screen_ends_early_only_if_no_outcome_makes_a_suspect(values, later):
 
 
 def drifts(growth, pairs=3, blocks=6):
-    """Return pairs in which each block takes so many times as long as the one before it, on both sides."""
+    """Return pairs in which the times of both sides grow by a factor from block to block."""
     return [[(growth**number, growth**number) for number in range(blocks)]] * pairs
 
 

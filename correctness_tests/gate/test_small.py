@@ -1,4 +1,4 @@
-"""What the gate is worth on a small repository: its tests, and how verdicts become rates."""
+"""The gate's self-check on a small repository: its tests, rates and tables."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ SLOWED = sorted(small.CASES)[:10]
 
 
 def round_of(found, ratio, void=()):
-    """Return a round in which these are called slower, and all medians of head are so many times those of base."""
+    """Return a round in which these cases are ``slower``, and each median of head is ``ratio`` times base's."""
     verdicts = {name: "slower" if name in found else "ok" for name in small.CASES}
     medians = {"base": dict.fromkeys(small.CASES, 1.0), "head": dict.fromkeys(small.CASES, ratio)}
-    told = {"verdicts": verdicts, "void": list(void), "medians": medians, "seconds": 60.0}
-    return {"what": "round", "slowed": SLOWED, **told}
+    measured = {"verdicts": verdicts, "void": list(void), "medians": medians, "seconds": 60.0}
+    return {"what": "round", "slowed": SLOWED, **measured}
 
 
 def test_rates_count_slowed_and_other_tests_without_void_rounds():
@@ -37,11 +37,11 @@ def test_the_table_says_what_it_counts(tmp_path):
     costs = {"what": "costs", "pair": [1.0, 2.0, 3.0], "plugin": [0.001, 0.003, 0.002]}
     file = tmp_path / "small.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in (machine, earlier, costs, round_of(SLOWED, 1.0))))
-    said = small.table(small.read(file))
-    assert "| `pytest --gate-against` | 10/10 [69.2%, 100.0%] | 0/10 [0.0%, 30.8%] |" in said
-    assert "1 run of 1.0 to 1.0 minutes, 0 of them invalid." in said
-    assert "A pair of all 20 tests takes 2.0 s [1.0, 3.0] in addition to its samples." in said
-    assert "importing the plugin takes 2.0 ms [1.0, 3.0]." in said
+    table = small.table(small.read(file))
+    assert "| `pytest --gate-against` | 10/10 [69.2%, 100.0%] | 0/10 [0.0%, 30.8%] |" in table
+    assert "1 run of 1.0 to 1.0 minutes, 0 of them invalid." in table
+    assert "A pair of all 20 tests takes 2.0 s [1.0, 3.0] in addition to its samples." in table
+    assert "importing the plugin takes 2.0 ms [1.0, 3.0]." in table
 
 
 def test_pytest_collects_the_listed_tests(tmp_path):

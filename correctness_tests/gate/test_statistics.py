@@ -1,4 +1,4 @@
-"""The statistics of the gate equal those of SciPy, which the package itself does without."""
+"""The gate's statistics equal those of SciPy, which the package does not depend on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COUNTS = [pytest.param(250, id="some"), pytest.param(10_000, id="many", marks=py
 
 
 def drawn(rng, least):
-    """Return numbers that are distinct, or on a coarse grid with many ties and zeros."""
+    """Draw numbers, either continuous or on a coarse grid with many ties and zeros."""
     count, centre = rng.randint(least, 40), rng.choice([0, 0, 0.3])
     values = [rng.gauss(centre, 1) for _ in range(count)]
     return values if rng.random() < 0.5 else [round(value * 3) / 4 for value in values]
@@ -25,7 +25,7 @@ def test_signed_rank_equals_scipys(count):
     rng = random.Random(count)
     for _ in range(count):
         values = drawn(rng, 1)
-        if any(values):  # SciPy has no p of nothing but zeros
+        if any(values):  # SciPy returns no p if all values are zero
             wanted = stats.wilcoxon(values, alternative="greater", method="exact").pvalue
             assert signed_rank(values, 0.0) == pytest.approx(wanted, **EXACT)
 
@@ -36,7 +36,7 @@ def test_rank_correlation_equals_scipys(count):
     for _ in range(count):
         second = drawn(rng, 3)
         first = rng.choices(second, k=len(second))
-        if len(set(first)) > 1 and len(set(second)) > 1:  # SciPy returns NaN for a constant
+        if len(set(first)) > 1 and len(set(second)) > 1:  # SciPy returns NaN for constant input
             assert rank_correlation(first, second) == pytest.approx(stats.spearmanr(first, second).statistic, **EXACT)
 
 

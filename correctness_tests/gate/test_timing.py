@@ -1,4 +1,4 @@
-"""A worker's samples: what of them is timed, how many there are, and what comes before."""
+"""A worker's samples: which parts are timed, how many are taken, and the worker's start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
 
 
 class Counting:
-    """A prepared case whose calls and resets take time of a clock that only they move."""
+    """A prepared case whose calls and resets advance a fake clock."""
 
     call_seconds, reset_seconds = 1.0, 100.0
 

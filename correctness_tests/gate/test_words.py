@@ -1,4 +1,4 @@
-"""What a run of the gate says: a line for each case, a table, and why a test fails."""
+"""The text reports of a run: a line per case, counts, and the Markdown table."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .test_rule import SLOW, timed
 
 
 def decided(records, **changed):
-    """Return an artifact with these records beside those of a good run, and its outcome."""
-    told = {"cpu_model": "abacus"}
-    about = {"base": "b" * 40, "head": "a head", "seed": 0, "seconds": 90.0, "machine": told, "rule": Rule()}
+    """Return an artifact with these records added to those of a good run, and its outcome."""
+    machine = {"cpu_model": "abacus"}
+    about = {"base": "b" * 40, "head": "a head", "seed": 0, "seconds": 90.0, "machine": machine, "rule": Rule()}
     artifact = Artifact(**about, records=GOOD | records, **changed)
     return artifact, artifact.decide()
 
@@ -37,14 +37,14 @@ def test_six_pairs_have_an_interval_and_fewer_have_extremes(count, shown):
 
 
 def test_a_line_and_the_table_show_the_time_per_call_of_both_sides():
-    confirm = [[(0.024, 0.024 * math.exp(value))] for value in SLOW]  # of 20 calls
+    confirm = [[(0.024, 0.024 * math.exp(value))] for value in SLOW]  # blocks of 20 calls
     record = Record(screen=[[(0.012, 0.013)]] * 4, confirm=confirm, calls=[10] * 4 + [20] * 16)
     artifact, outcome = decided({"slow": record})
     line = report.line("slow", outcome.findings["slow"])
     assert line == "slow: slower, 1.20 ms -> 1.28 ms (+7.0% [+4.6, +9.4]), n = 16 pairs, p = 3.1e-05"
     shown = rows(report.markdown(artifact, outcome))["slow"]
     assert shown[:4] == ["slower", "1.20 ms", "1.28 ms", "+7.0% [+4.6, +9.4]"]
-    record.calls = record.calls[:-1]  # a pair of an older artifact
+    record.calls = record.calls[:-1]  # an older artifact has no calls for some pairs
     _, outcome = decided({"slow": record})
     assert report.line("slow", outcome.findings["slow"]).startswith("slow: slower, +7.0% [+4.6, +9.4], n = 16 pairs")
 

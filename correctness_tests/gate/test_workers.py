@@ -1,4 +1,4 @@
-"""The processes of a pair as the gate sees them: what they reply, how they end, and what their end is called."""
+"""Worker processes: replies, environments, and the errors of workers that die or hang."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_workers_reply_to_requests_on_their_cores_and_threads(root):
 
 
 def ask(head, do, limit):
-    """Send a request to a worker once it has started."""
+    """Wait until a worker has started, then send it a request."""
     ask_both([head], "hello")
     head.limit = limit
     ask_both([head], do)
@@ -83,7 +83,7 @@ def ask(head, do, limit):
         ("die", 30.0, r"^head: killed by SIGKILL$"),
     ],
 )
-def test_a_worker_without_a_reply_is_ended_and_why_is_shown(root, do, limit, words):
+def test_a_worker_without_a_reply_is_ended_with_a_reason(root, do, limit, words):
     head = worker(root)
     with pytest.raises(WorkerError, match=words), head:
         ask(head, do, limit)
@@ -115,7 +115,7 @@ def test_a_worker_gets_the_environment_without_variables_of_this_run(root, monke
     assert (given["OTHER_PYTEST_"], given["PYTHONPATH"], given[SIDE], given["ITS"]) == (
         "given", str(root), "head", "own",
     )  # fmt: skip
-    assert len({len(side.environment()["RLGAUGE_PADDING"]) for _ in range(20)}) > 1  # so that the stack is another
+    assert len({len(side.environment()["RLGAUGE_PADDING"]) for _ in range(20)}) > 1  # it shifts the stack
 
 
 def pairs(*sides):
@@ -138,7 +138,7 @@ def test_both_sides_of_a_pair_have_the_same_hash_seed_and_threads(root, all_core
 
 
 def children():
-    """Return the processes that this one has started."""
+    """Return the ids of this process's children."""
     return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
 
 
@@ -147,5 +147,5 @@ def test_a_pair_whose_worker_does_not_start_is_an_error_and_leaves_no_process(ro
     head = Side("head", root, Path(sys.executable), WORKER)
     before = children()
     with pytest.raises(PairError, match=r"^base: ended with code 1$"), pairs(base, head).workers(cores(False)):
-        pytest.fail("it started")
+        pytest.fail("the pair started")
     assert children() <= before

@@ -1,4 +1,4 @@
-"""The workflow steps of a pull request: what is allowed, each shard, the verdict."""
+"""The gate's workflow steps on a pull request: allowed cases, shards, the verdict and the comment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def script(file, job, name):
 
 
 def ran(tmp_path, lines, **variables):
-    """Run a step of a workflow in a folder. -> its exit code, and what it says"""
+    """Run a workflow step in a directory; return its exit code and output."""
     environment = {"PATH": "/usr/bin:/bin", **variables}
     command = ["bash", "-e", "-o", "pipefail", "-c", lines]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30)
@@ -36,7 +36,7 @@ def ran(tmp_path, lines, **variables):
 
 @pytest.fixture
 def allowed(tmp_path):
-    """Read what a description allows. -> the patterns, and what is said"""
+    """Return a function that runs the step on a description, and returns the allowed patterns and the output."""
 
     def run(labelled, description):
         file = tmp_path / "output"
@@ -111,7 +111,7 @@ def action_step(name):
 
 @pytest.fixture
 def commented(tmp_path):
-    """Run the action's step that comments, after a run with this report. -> its exit code, and what it says"""
+    """Return a function that runs the action's comment step on a report, and returns its exit code and output."""
 
     def run(report="### Speed\n", found="", code=0, pull_request="7"):
         (tmp_path / "gh").write_text(GH)

@@ -1,4 +1,4 @@
-"""Results, claims and gate artifacts as the tests of the report make them."""
+"""Made-up results, claims and gate artifacts for the tests of the report."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ OTHER = "perf_tests/test_pirl.py::test_act[full-numpy-32]"
 
 
 def stats(seconds=1e-3, rounds=8, **changed):
-    """Return what pytest-benchmark says of samples."""
+    """Return pytest-benchmark's statistics of made-up samples."""
     data = [seconds * (1 + 0.001 * k) for k in range(rounds)]
     middle = data[len(data) // 2]
     return {"median": middle, "iqr": 0.002 * seconds, "rounds": rounds, "data": data} | changed
 
 
 def ours(op="forward", form="full", backend="torch", seconds=1e-3, width=0.02, workload="pirl", **changed):
-    """Return one benchmark as this suite reports it."""
+    """Return the JSON of one benchmark of this suite."""
     axes = changed.pop("axes", {"batch": 32})
     info = {
         "id": f"{workload}.{op}[{'-'.join([form, backend, *(f'{a}{v}' for a, v in axes.items())])}]",
@@ -37,7 +37,7 @@ def ours(op="forward", form="full", backend="torch", seconds=1e-3, width=0.02, w
 
 
 def foreign(name, seconds=1e-3, group=None, **params):
-    """Return one benchmark as another suite's JSON has it."""
+    """Return the JSON of one benchmark of another suite."""
     full = f"{name}[{'-'.join(map(str, params.values()))}]" if params else name
     return {"group": group, "name": full, "fullname": f"tests/test_sort.py::{full}", "params": params or None,
             "extra_info": {}, "stats": stats(seconds)}  # fmt: skip
@@ -59,7 +59,7 @@ def foreign_result(benchmarks):
 
 
 def claims(*contexts, **changed):
-    """Return claims' JSON with one claim."""
+    """Return the JSON of a ledger with one claim."""
     claim = {"id": "snake-overall", "workload": "snake", "words": "it is faster", "source": "snake-dqn.md",
              "promised": "4.7 x", "least": 4.7, "same": "close", "note": "", "contexts": list(contexts) or [context()],
              "figures": [{"what": "rate", "ours": 812.3, "unit": "samples/s", "theirs": "333k samples/s"}]}  # fmt: skip
@@ -75,12 +75,12 @@ def context(ratio=2.1, verdict="partly", **changed):
 
 
 def pairs(ratio, count):
-    """Return so many pairs in which head takes so many times as long as base, and the noise of pairs."""
+    """Return `count` noisy pairs in which head takes `ratio` times as long as base."""
     return [[(1.0, ratio * (1 + 0.001 * k))] * 4 for k in range(count)]
 
 
 def artifact():
-    """Return what a run of the gate that found one case slower would have written."""
+    """Return the artifact of a gate run with one slower case."""
     records = {
         KNOWN: Record(screen=pairs(1.06, 4), confirm=pairs(1.06, 16)),
         OTHER: Record(screen=pairs(0.999, 4)),

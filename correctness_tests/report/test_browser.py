@@ -1,4 +1,4 @@
-"""The report as a reader sees it: offline, on a phone, in the dark, by keyboard."""
+"""The report in a browser: offline, on a desktop and a phone, in light and dark colours."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOOPS = {"phases": {"environment": 2e-4, "learning": 6e-4}}
 
 
 def measured(threads):
-    """Return a run with something for each chapter."""
+    """Return a run with data for every chapter."""
     found = [
         ours(
             form=form, backend=backend, seconds=batch * factor * 1e-5 * threads, axes={"batch": batch}, threads=threads
@@ -56,12 +56,12 @@ def browser():
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory):
-    """The page of a run with all that there can be."""
+    """Write a page with data in every chapter; return its path."""
     folder = tmp_path_factory.mktemp("report")
     runs = [write(folder, f"{threads}.json", measured(threads)) for threads in (2, 1)]
     tests = {"base": "test_forward[naive-torch-1-host-32]", "change": "test_forward[full-torch-1-host-32]"}
-    said = claims(context(**tests), context(5.0, "holds", context="from full", **tests), workload="pirl")
-    given = ["--claims", write(folder, "claims.json", said)]
+    ledger = claims(context(**tests), context(5.0, "holds", context="from full", **tests), workload="pirl")
+    given = ["--claims", write(folder, "claims.json", ledger)]
     given += ["--gate", write(folder, "gate.json", artifact().to_json())]
     given += ["--history", write(folder, "history.jsonl", history())]
     page = folder / "page.html"
@@ -72,21 +72,21 @@ def page_file(tmp_path_factory):
 @contextmanager
 def reading(path, **context):
     """Yield a page once it is drawn; afterwards check that it made no request and logged no error."""
-    asked, mistakes = [], []
+    requests, errors = [], []
     with opened(**context) as page:
         page.route("**/*", lambda route: route.continue_() if route.request.url == path.as_uri() else route.abort())
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("pageerror", lambda mistake: mistakes.append(str(mistake)))
-        page.on("console", lambda said: mistakes.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("pageerror", lambda mistake: errors.append(str(mistake)))
+        page.on("console", lambda line: errors.append(line.text) if line.type in ("error", "warning") else None)
         page.goto(path.as_uri())
         page.wait_for_selector(DRAWN, state="attached")
         yield page
-    assert asked == [path.as_uri()]
-    assert mistakes == []
+    assert requests == [path.as_uri()]
+    assert errors == []
 
 
 def traces(page, chapter):
-    """Return the names of what a plot draws."""
+    """Return the names of a plot's traces."""
     return page.eval_on_selector(f"[data-plot={chapter}]", "plot => plot.data.map(trace => trace.name)")
 
 
@@ -118,7 +118,7 @@ def test_a_backend_that_is_switched_off_is_drawn_nowhere(page_file):
 
 
 def colors(page, chapter):
-    """Return the colours of a plot's points and bars as rgb(...), except those that mean no backend."""
+    """Return the colours of a plot's points and bars as rgb(...), except neutral ones."""
     return set(page.eval_on_selector(f"[data-plot={chapter}]", """plot => {
         const rgb = (color) => Object.assign(document.createElement("i"), { style: `color: ${color}` }).style.color;
         const neutral = ["--ink", "--quiet"].map((name) =>

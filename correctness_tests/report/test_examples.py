@@ -1,4 +1,4 @@
-"""What the README shows of a command's output."""
+"""Excerpts of command output for the README."""
 
 from perf_tests.report.examples import gate_lines, table_lines
 

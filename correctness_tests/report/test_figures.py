@@ -1,4 +1,4 @@
-"""Plots and words of the report for made-up results."""
+"""Plots and texts of the report for made-up results."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from .made_up import KNOWN, OTHER, artifact, claims, context, foreign, foreign_r
 
 @pytest.fixture
 def run_of(tmp_path):
-    """Read a run of made-up benchmarks."""
+    """Return a function that writes made-up benchmarks to a file and reads them as a run."""
 
-    def made(benchmarks, name="a.json", **head):
+    def read_run(benchmarks, name="a.json", **head):
         return read(write(tmp_path, name, result(benchmarks, **head)))
 
-    return made
+    return read_run
 
 
 def only(chapter):
-    """Return the one plot of a chapter."""
+    """Return the only plot of a chapter."""
     (figure,) = chapter.figures
     return figure
 
@@ -75,7 +75,7 @@ def test_shares_of_the_limit_stand_by_op(run_of):
 
 
 def gains(run_of):
-    """Return the waterfall of an op with two options, one that gains and one that may."""
+    """Return the waterfall plot of an op with two options, only one of which has a significant gain."""
     times = {"naive": 8e-3, "only_ring": 4e-3, "only_relu": 7.9e-3}
     found = [ours("train_step", form, seconds=seconds) for form, seconds in times.items()]
     found += [ours("train_step", "full", seconds=2e-3), ours("train_step", "only_half", precision="bfloat16")]
@@ -104,7 +104,7 @@ def test_phases_are_shares_and_seconds_per_item(run_of):
 
 
 def with_threads(run_of, one, two, width=0.02):
-    """Return the chapter of a benchmark that takes so long with one thread and with two."""
+    """Return the chapter on a benchmark with these times on one thread and on two."""
     runs = [
         run_of([ours(seconds=seconds, width=width, threads=count)], f"{count}.json", threads=count)
         for count, seconds in ((1, one), (2, two))
@@ -242,9 +242,9 @@ def test_runs_and_claims_of_other_machines_or_commits_are_warnings(run_of):
     assert cautions(run, [other], same) == []
     other.machine.update(cores=64, git="ffff")
     found = Claims.model_validate(claims() | {"commit": "eeee", "machine": CPU | {"cpu_model": "b CPU"}})
-    said = cautions(run, [other], found)
+    warnings = cautions(run, [other], found)
     for words in ("other machines: a CPU, 64 cores.", "other commits: ffff.",
                   "another machine: b CPU, 2 cores.", "another commit: eeee."):  # fmt: skip
-        assert any(words in line for line in said), said
+        assert any(words in line for line in warnings), warnings
     dirty = same.model_copy(update={"dirty": True})
     assert cautions(run, [], dirty) == ["The claims were measured with uncommitted changes."]

@@ -1,4 +1,4 @@
-"""Input of the report: results, claims, artifacts of the gate and histories; and errors about other files."""
+"""Input files of the report, and errors about invalid ones."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ WHOLE = json.dumps(result([ours()]))
 def test_a_wrong_result_is_one_line_and_overwrites_nothing(tmp_path, content, words):
     page = write(tmp_path, "page.html", "kept")
     path = write(tmp_path, "a.json", content)
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as error:
         main([str(path), "--output", str(page)])
-    said = str(ended.value)
-    assert said.startswith(f"{path}: {words}")
-    assert "\n" not in said
+    message = str(error.value)
+    assert message.startswith(f"{path}: {words}")
+    assert "\n" not in message
     assert page.read_text() == "kept"
 
 
@@ -95,10 +95,10 @@ def test_output_never_overwrites_input_or_the_other_output(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path)
     known = {"--claims": "claims.json", "--gate": "gate.json", "--history": "history.jsonl", "--output": "page.html"}
-    asked = ["a.json", "b.json", *(word for pair in known.items() for word in pair)]
+    arguments = ["a.json", "b.json", *(word for pair in known.items() for word in pair)]
     for same, name in (("b.json", "RESULT.json"), *((path, name) for name, path in known.items() if name != option)):
         with pytest.raises(SystemExit, match="2"):
-            main([*asked, option, f"link/{same}"])
+            main([*arguments, option, f"link/{same}"])
         assert capsys.readouterr().err.endswith(f": error: {option} link/{same}: it is {name} too\n")
     assert os.listdir(tmp_path) == ["link"]
 

@@ -10,7 +10,7 @@ from .made_up import ours
 
 
 def timed(backend="torch", seconds=1e-3, batch=32, **changed):
-    """Return a row of a batch that takes so many seconds, by default with one item per element of the batch."""
+    """Return the row of a call on a batch; its items are the elements of the batch by default."""
     given = {"axes": {"batch_size": batch}, "items_per_second": batch / seconds} | changed
     return ours(backend=backend, seconds=seconds, **given)["extra_info"]
 

@@ -54,9 +54,9 @@ def test_a_file_of_something_else_is_one_line(tmp_path, capsys, text):
     path = tmp_path / "a.json"
     path.write_text(text)
     assert main([str(path), "--folder", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"{path}: ")
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith(f"{path}: ")
+    assert message.count("\n") == 1
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -1,4 +1,4 @@
-"""Text tables of results, and figures in words."""
+"""Text tables of results, and formatted numbers."""
 
 from __future__ import annotations
 

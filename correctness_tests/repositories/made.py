@@ -1,4 +1,4 @@
-"""Small repositories to run the gate on: a flat one, one with ``src`` and a server, one with an extension in C."""
+"""Small repositories for gate runs: a flat one, one with ``src`` and a server, one with a C extension."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from rlgauge.fields import parse
 from rlgauge.statistics import log_ratio
 
 ROOT = Path(__file__).parents[2]
-FIND = "screen=1,confirm=2,looks=1,blocks=2,level=0.5"  # of one or two suspects in each direction
+FIND = "screen=1,confirm=2,looks=1,blocks=2,level=0.5"  # confirms one or two suspects in each direction
 QUICK = "screen=1,confirm=1,looks=1,blocks=1,level=0.5"
-WHOLE = "screen=4,confirm=16,blocks=8"  # the default numbers, for real time
+WHOLE = "screen=4,confirm=16,blocks=8"  # the default rule, to measure real time
 SAME, SLOWED = "canary[same]", "canary[slowed]"
-# Plugins of this environment that would take half of the time in which a process starts.
+# Installed plugins that would take half of a process's start-up time.
 SLOW_TO_START = ["-p", "no:hypothesispytest", "-p", "no:platformdirs"]
 UNUSED = [*SLOW_TO_START, "-p", "no:xdist", "-p", "no:xdist.looponfail", "-p", "no:cacheprovider"]
 INI = {"pytest.ini": f"[pytest]\naddopts = {' '.join(SLOW_TO_START)}\n"}
 
-# A fake clock that sorting and hashing advance, in each process at a slightly other pace: other load has no effect.
-HASHING = '''"""What every test file of this repository shares."""
+# A fake clock, which is not affected by load: sorting and hashing advance it, at a slightly different pace per process.
+HASHING = '''"""A fake clock for all tests of this repository."""
 
 import hashlib
 import os
@@ -60,7 +60,7 @@ def read():
 
 
 def hashed(data, sha256=hashlib.sha256):
-    return sha256(data if len(data) < 10_000 else data[:64])  # those of the canaries would take long
+    return sha256(data if len(data) < 10_000 else data[:64])  # the canaries' data would take long
 
 
 if "RLGAUGE_GATE_SIDE" in os.environ:
@@ -76,7 +76,7 @@ if "RLGAUGE_GATE_SIDE" in os.environ:
 
 
 def work(**units):
-    """Return a module whose functions sort so often."""
+    """Return the source of a module whose functions sort this many times."""
     made = "".join(f"\n\ndef {name}(numbers):\n    return work(numbers, {count})\n" for name, count in units.items())
     return f'''"""Sorts numbers."""
 
@@ -91,7 +91,7 @@ def work(numbers, units):
 
 
 def flat(**units):
-    """Return the files of a repository whose package is at its top."""
+    """Return the files of a repository whose package is in its root."""
     return {
         "toy/__init__.py": '"""A package."""\n',
         "toy/sorting.py": work(**{"slow": 100, "kept": 100, **units}),
@@ -146,7 +146,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def server():
-    """Leave a word of having started and ended."""
+    """Record the start and the end in files."""
     seen = pathlib.Path(os.environ["SEEN"])
     seen.joinpath(f"started-{os.getpid()}-{time.monotonic_ns()}").touch()
     yield "here"
@@ -188,7 +188,7 @@ class TestSorting:
 
 
 def compiled(turns=100):
-    """Return the files of a repository whose package has a part in C, which is to be built."""
+    """Return the files of a repository whose package has a C extension that must be built."""
     return {
         "pyproject.toml": '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n\n'
         '[project]\nname = "fastsum"\nversion = "1.0"\n\n[tool.setuptools]\npackages = ["fastsum"]\n',
@@ -229,20 +229,20 @@ PyMODINIT_FUNC PyInit__sum(void) { return PyModule_Create(&module); }
 
 
 def environment(**more):
-    """Return this process's variables, without what would lead away from the repository."""
+    """Return this process's environment variables without those that affect git, pytest or the import path."""
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONPATH" and not k.startswith(("GIT_", "PYTEST_"))}
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **more}
 
 
 def rows(text):
-    """Return the cells of a table of verdicts by test: verdict, base, head, change, pairs, p, notes."""
+    """Parse a table of verdicts into cells by test: verdict, base, head, change, pairs, p, notes."""
     lines = [line.removeprefix("| ").removesuffix(" |") for line in text.splitlines() if line.startswith("| `")]
     return {cells[0].strip("`"): cells[1:] for cells in (line.split(" | ") for line in lines)}
 
 
 @dataclass
 class Gated:
-    """A run of the gate: its exit code, its output and the folder of its files."""
+    """A finished gate run: its exit code, its output and the directory of its files."""
 
     code: int
     text: str
@@ -262,19 +262,19 @@ class Gated:
 
     @property
     def findings(self):
-        """The verdict on each case, and its notes, decided again from the artifact."""
+        """Verdict and notes of each case, recomputed from the artifact."""
         found = parse(Artifact, self.artifact).decide().findings
         return {name: (finding.verdict, *finding.notes) for name, finding in found.items()}
 
     @property
     def ratios(self):
-        """How many times as long head takes in the first pair, by case; the fake clock is within 0.6% of it."""
+        """Ratio of head's time to base's in the first pair, by case; the fake clock is accurate to 0.6%."""
         records = parse(Artifact, self.artifact).records
         return {name: math.exp(log_ratio(record.screen[0])) for name, record in records.items() if record.screen}
 
     @property
     def junit(self):
-        """The verdict on each test by its name, and what JUnit says of its failure."""
+        """Verdict and failure messages of each test in the JUnit file, by test name."""
         found = {}
         for case in ElementTree.parse(self.folder / "junit.xml").iter("testcase"):
             properties = {item.get("name"): item.get("value") for item in case.iter("property")}
@@ -284,16 +284,16 @@ class Gated:
 
     @property
     def failed(self):
-        """The names of the tests that JUnit has as failed."""
+        """Names of the tests that fail in the JUnit file."""
         return {name for name, (_, *failures) in self.junit.items() if failures}
 
     def only_says(self, message):
-        """Tell whether exactly one line has this message, and there is no traceback."""
+        """Return whether exactly one line has this message and there is no traceback."""
         return sum(message in line for line in self.text.splitlines()) == 1 and "Traceback" not in self.text
 
 
 class Repository:
-    """A git repository in a folder of its own, with commands to change and to measure it."""
+    """A git repository, with methods to change it and to run commands in it."""
 
     def __init__(self, root, files):
         self.root = root
@@ -310,7 +310,7 @@ class Repository:
         return done.stdout.strip()
 
     def write(self, files):
-        """Write files, or delete those that are None."""
+        """Write files; delete those whose content is None."""
         for name, content in files.items():
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -320,26 +320,26 @@ class Repository:
                 path.write_bytes(content.encode() if isinstance(content, str) else content)
 
     def commit(self, tag, files):
-        """Commit changed files on top of what is checked out, and tag it."""
+        """Write files, commit all changes and tag the commit."""
         self.write(files)
         self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", "--message", tag)
         self.git("tag", "--force", tag)
 
     def at(self, revision, files=()):
-        """Check out a revision as it was committed, then change files of the working tree."""
+        """Check out a revision without other changes, then write files to the working tree."""
         self.git("checkout", "--quiet", "--force", "--detach", revision)
         self.git("clean", "--quiet", "--force", "-d")
         self.write(dict(files))
 
     def start(self, *arguments, **variables):
-        """Start a command of Python in the repository."""
+        """Start ``python -m`` with these arguments in the repository."""
         command = [sys.executable, "-m", *map(str, arguments)]
         pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         return subprocess.Popen(command, cwd=self.root, env=environment(**variables), **pipe)
 
     def run(self, *arguments, limit=180, **variables):
-        """Run a command of Python in the repository to its end. -> its exit code, and what it says"""
+        """Run ``python -m`` with these arguments in the repository; return its exit code and output."""
         process = self.start(*arguments, **variables)
         try:
             text, _ = process.communicate(timeout=limit)
@@ -348,33 +348,32 @@ class Repository:
         return process.returncode, text
 
     def command(self, against, folder, *options, rule=FIND):
-        """Return the command of a run of the gate that writes into a folder."""
+        """Return the arguments of a gate run that writes its files to a directory."""
         files = [f"--gate-json={folder / 'gate.json'}", f"--gate-markdown={folder / 'gate.md'}"]
         files += [f"--junitxml={folder / 'junit.xml'}"]
         unused = [] if "-n" in options else UNUSED
         return ["pytest", "--gate-against", against, "--gate-rule", rule, *files, *unused, *options]
 
     def gate(self, against, folder, *options, rule=FIND, limit=180, **variables):
-        """Run the gate to its end."""
         return Gated(*self.run(*self.command(against, folder, *options, rule=rule), limit=limit, **variables), folder)
 
     def processes(self):
-        """Return the numbers of the processes that run in this repository's folders."""
+        """Return the ids of the processes whose working directory is below this repository."""
         found = []
         for path in Path("/proc").iterdir():
-            with suppress(OSError):  # it just ended, or belongs to somebody else
+            with suppress(OSError):  # it has just ended, or belongs to another user
                 if path.name.isdigit() and self.root in path.joinpath("cwd").readlink().parents:
                     found.append(int(path.name))
         return found
 
     def leftovers(self):
-        """Return what a run has left: processes and folders."""
+        """Return the processes and directories that a run has left."""
         return [*self.processes(), *self.root.glob(".git/rlgauge/run-*")]
 
 
-def eventually(question, limit=30):
-    """Ask until the answer is true, or the time is over; return the last answer."""
+def eventually(function, limit=30):
+    """Call a function until its result is true or the time limit is over; return the last result."""
     deadline = time.monotonic() + limit
-    while not (answer := question()) and time.monotonic() < deadline:
+    while not (result := function()) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return answer
+    return result

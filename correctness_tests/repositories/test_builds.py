@@ -1,4 +1,4 @@
-"""A package with a part in C: each side is built from its own tree, once."""
+"""Builds: each side is built from its own tree, once, and its workers import that build."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .made import FLAT_TESTS, QUICK, WHOLE, Repository, compiled, flat, work
 SLOW, KEPT = (f"benchmarks/test_sum.py::test_{name}" for name in ("slow", "kept"))
 BUILD = "python -m pip install --no-deps --no-build-isolation --quiet --disable-pip-version-check ."
 IN_PLACE = "python setup.py --quiet build_ext --inplace"
-INSTALL = (  # of a package, and of an empty one that hides the benchmarks if they are a package too
+INSTALL = (  # a package, and an empty one that would shadow a package of benchmarks
     "import pathlib, sysconfig; site = pathlib.Path(sysconfig.get_path('purelib')); "
     "[((site / name).mkdir(), (site / name / '__init__.py').touch()) for name in ('toy', 'benchmarks')]; "
     "(site / 'toy/sorting.py').write_text(pathlib.Path('sorting.in').read_text())"
@@ -29,7 +29,7 @@ EDITABLE = """import sys
 from importlib.util import spec_from_file_location
 
 
-class Finder:  # as of meson-python
+class Finder:  # like meson-python's
     _top_level_modules = {"toy"}
 
     def find_spec(self, fullname, path=None, target=None):
@@ -129,7 +129,7 @@ def test_a_build_is_imported_before_an_editable_install_of_the_working_tree(tmp_
     made.write({
         "sorting.in": work(slow=101, kept=100),
         "benchmarks/test_sorting.py": FLAT_TESTS.replace("[10, 50]", "[50]"),
-        str(site / "sitecustomize.py"): "import _toy_editable_loader\n",  # what a path file would do
+        str(site / "sitecustomize.py"): "import _toy_editable_loader\n",  # in place of a .pth file
         str(site / "_toy_editable_loader.py"): EDITABLE.replace("FOLDER", str(made.root)),
         str(info / "METADATA"): "Metadata-Version: 2.1\nName: toy\nVersion: 1\n",
         str(info / "RECORD"): "_toy_editable_loader.py,,\n",

@@ -46,11 +46,11 @@ def test_covariance_is_that_of_simulated_medians():
     rng = np.random.default_rng(0)
     entries = [entry(k, 0, rng.normal(0, 0.03, 12).tolist()) for k in range(1, 400)]
     (found,) = series(entries, order(399))
-    said = math.sqrt(found.covariance(found.points[:1])[1, 1])
-    assert said == pytest.approx(np.std([point.log_ratio for point in found.points]), rel=0.15)
+    predicted = math.sqrt(found.covariance(found.points[:1])[1, 1])
+    assert predicted == pytest.approx(np.std([point.log_ratio for point in found.points]), rel=0.15)
 
 
-def test_an_unchanged_commit_has_the_error_of_the_commit_it_is_like():
+def test_an_unchanged_commit_has_the_error_of_the_commit_with_the_same_files():
     entries = [entry(1, 0, pairs(0.1)), unchanged(2, 0, 1, pairs(0.1)), unchanged(3, 1, 1)]
     (found,) = series(entries, order(3))
     first, like_it, like_the_anchor = found.points
@@ -73,7 +73,7 @@ def test_commits_of_other_branches_and_missing_tests_are_left_out():
     assert series(entries, []) == []
 
 
-def test_of_unconnected_series_the_newest_counts():
+def test_only_the_newest_unconnected_series_counts():
     entries = [entry(1, 0, pairs(0.5)), entry(3, 2, pairs(0.1)), entry(4, 2, pairs(0.1))]
     (found,) = series(entries, order(4))
     assert found.root == commit(2)
@@ -85,7 +85,7 @@ def test_circular_anchors_terminate():
     assert len(series(entries, order(2))) == 1
 
 
-def test_of_two_measurements_of_a_commit_the_last_counts():
+def test_the_last_measurement_of_a_commit_counts():
     measured = [(1, 0, 1.5), (1, 0, 1.1), (2, 1, 2.0), (3, 0, 4.0), (3, 1, 3.0)]
     entries = [entry(number, anchor, [math.log(ratio)]) for number, anchor, ratio in measured]
     (found,) = series(entries, order(3))
@@ -96,7 +96,7 @@ def test_of_two_measurements_of_a_commit_the_last_counts():
 def test_spread_is_robust_and_has_a_floor():
     alone = [entry(1, 0, [0.0, 0.1, 0.3])]
     assert std_of(alone) == (pytest.approx(STD_PER_MAD * math.sqrt(1.5) * 0.1), 2)
-    two = [*alone, entry(2, 0, [1.0, 1.2]), entry(3, 0, [5.0])]  # a single pair says nothing of the spread
+    two = [*alone, entry(2, 0, [1.0, 1.2]), entry(3, 0, [5.0])]  # a single pair has no spread
     assert std_of(two) == (pytest.approx(STD_PER_MAD * math.sqrt(2) * 0.1), 3)
     assert std_of([entry(1, 0, [0.1, 0.1001])]) == (MIN_STD, 1)
     assert std_of([entry(1, 0, [0.1])]) == (2 * MIN_STD, 1)

@@ -19,8 +19,8 @@ from .test_merge import CANARIES, CASES, artifact, shards
 
 
 @pytest.fixture
-def kept(tmp_path):
-    """Write artifacts of these records. -> their files"""
+def write_shards(tmp_path):
+    """Return a function that writes one artifact per shard of a run, and returns the paths."""
 
     def run(records, count=2):
         for name, part in shards(records, count).items():
@@ -30,30 +30,30 @@ def kept(tmp_path):
     return run
 
 
-def test_a_merge_ends_with_the_code_of_the_whole_and_writes_what_is_asked_for(kept, tmp_path, capsys):
-    files = kept(CASES | {"b": CANARIES[SLOWED]})
+def test_merge_has_the_exit_code_of_the_whole_run_and_writes_the_given_files(write_shards, tmp_path, capsys):
+    files = write_shards(CASES | {"b": CANARIES[SLOWED]})
     assert command.main(["merge", *files]) == 1
-    told = capsys.readouterr().out
-    assert "| `b` | slower |" in told
+    report = capsys.readouterr().out
+    assert "| `b` | slower |" in report
     assert {path.name for path in tmp_path.iterdir()} == {"1.json", "2.json"}
     assert command.main(["merge", *files, "--markdown", str(tmp_path / "all.md")]) == 1
-    assert (tmp_path / "all.md").read_text() == told == capsys.readouterr().out
+    assert (tmp_path / "all.md").read_text() == report == capsys.readouterr().out
     assert command.main(["merge", *files, "--json", str(tmp_path / "all.json")]) == 1
     assert parse(Artifact, json.loads((tmp_path / "all.json").read_text())).decide().failed == ["b"]
     capsys.readouterr()
     assert command.main(["replay", str(tmp_path / "all.json")]) == 1
-    assert capsys.readouterr().out == told
+    assert capsys.readouterr().out == report
 
 
 @pytest.mark.parametrize("option", ["--json", "--markdown"])
-def test_a_merge_that_cannot_be_written_is_a_line_that_names_the_option(kept, tmp_path, capsys, option):
-    assert command.main(["merge", *kept(CASES), option, str(tmp_path)]) == 2
+def test_a_merge_that_cannot_be_written_is_a_line_that_names_the_option(write_shards, tmp_path, capsys, option):
+    assert command.main(["merge", *write_shards(CASES), option, str(tmp_path)]) == 2
     out, errors = capsys.readouterr()
     assert (out, errors) == ("", f"{option} {tmp_path}: cannot be written: not a regular file\n")
 
 
-def test_a_missing_artifact_is_named(kept, capsys):
-    first, _ = kept(CASES)
+def test_a_missing_artifact_is_named(write_shards, capsys):
+    first, _ = write_shards(CASES)
     assert command.main(["merge", first]) == 2
     assert capsys.readouterr().err == "shard 2 of 2: give one artifact of it, not 0\n"
     assert command.main(["merge", first, f"{first}.none"]) == 2
@@ -66,7 +66,7 @@ def test_replay_changes_the_given_numbers_of_the_rule(tmp_path, capsys, options,
     records = CANARIES | {"a": Record(screen=found[:2], confirm=found)}
     (tmp_path / "gate.json").write_text(artifact(records).to_json())
     assert command.main(["replay", str(tmp_path / "gate.json"), *options]) == code
-    assert f"| `a` | {verdict} |" in capsys.readouterr().out  # seven pairs confirm by its own rule alone
+    assert f"| `a` | {verdict} |" in capsys.readouterr().out  # seven pairs suffice only for the artifact's own rule
 
 
 def test_replay_changes_the_rule_of_the_comparison_with_the_anchor_too(tmp_path):
@@ -127,7 +127,7 @@ def test_the_version_is_that_of_the_installed_package(capsys):
 def test_on_windows_the_command_says_that_it_runs_on_linux():
     code = """
 import signal, sys
-import multiprocessing, packaging.requirements, pytest  # they look for the platform themselves
+import multiprocessing, packaging.requirements, pytest  # they check the platform themselves
 sys.platform = "win32"
 del signal.SIGHUP
 sys.modules |= dict.fromkeys(("fcntl", "resource", "pwd", "grp", "termios"))

@@ -56,7 +56,7 @@ def test_scattered(benchmark, most):
 @pytest.mark.parametrize("size", [1000, 4_000_000])
 def test_held(benchmark, size):
     def held():
-        np.sort(np.zeros(40_000))  # a long call by the fake clock, so that few are made
+        np.sort(np.zeros(40_000))  # a long call on the fake clock, so that few are made
         return float(np.ones(size).sum())
 
     benchmark(held)
@@ -65,7 +65,7 @@ def test_held(benchmark, size):
 @pytest.mark.parametrize("waits", [6.0, 2.0])
 def test_waiting(benchmark, waits):
     benchmark(np.sort, NUMBERS)
-    threads = 100 * int(os.environ["OMP_NUM_THREADS"]) + len(os.sched_getaffinity(0))  # and cores
+    threads = 100 * int(os.environ["OMP_NUM_THREADS"]) + len(os.sched_getaffinity(0))  # and number of cores
     benchmark.extra_info["figures"] = {"waits": np.float32(waits), "threads": threads}
 
 
@@ -100,7 +100,7 @@ def pace(name):
 
 
 def comparison(name, a, b, **options):
-    """Return a table of a file of comparisons."""
+    """Return the TOML table of a comparison."""
     lines = [f"{key} = {json.dumps(value)}" for key, value in {"name": name, "a": a, "b": b, **options}.items()]
     return "\n".join(["[[comparison]]", *lines, "\n"])
 
@@ -150,7 +150,7 @@ def file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def measured(repository, file):
-    """Measure the file of comparisons. -> their results, and what is printed"""
+    """Measure the file of comparisons; return the results and the output."""
     code, text = repository.run("rlgauge", "compare", "--file", file, "--minutes=0")  # six pairs
     assert code == 2, text
     return json.loads((repository.root / ".rlgauge/compare.json").read_text())["comparisons"], text
@@ -165,7 +165,7 @@ def test_comparisons_of_a_file_have_their_values(measured, name):
 
 
 def test_an_interval_that_includes_equality_is_not_significant(measured):
-    row = measured[0]["items"]  # a 95% interval misses 1 in one run of 20
+    row = measured[0]["items"]  # a 95% interval excludes 1 in one run of 20
     assert (row["verdict"] == "no significant difference") == (row["low"] <= 1 <= row["high"])
     assert row["per"] == "item (arrays)"
 
@@ -196,9 +196,9 @@ def test_a_file_whose_comparisons_are_all_skipped_is_code_2(repository, tmp_path
     assert (code, "compare: 1 of 1: absent: " in text) == (2, True), text
 
 
-@pytest.mark.skipif(os.cpu_count() < 2, reason="it takes two cores")
+@pytest.mark.skipif(os.cpu_count() < 2, reason="needs two cores")
 def test_each_side_has_threads_and_cores_of_its_own(repository, tmp_path):
-    # the conftest.py deselects test_waiting: a benchmark that is named is compared all the same
+    # conftest.py deselects test_waiting, but benchmarks given by name are compared anyway
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, range(os.cpu_count()))
     out, both = tmp_path / "out.json", ["*waiting[6.0]", "*waiting[2.0]"]
@@ -320,10 +320,10 @@ def test_a_file_is_collected_with_the_users_path_and_options(tmp_path):
     assert made.leftovers() == []
 
 
-def interrupted(repository, said, number, *arguments):
-    """Start a command, send it a signal when it has said something; return its exit code and all that it said."""
+def interrupted(repository, marker, number, *arguments):
+    """Start a command and send it a signal once it has printed the marker; return its exit code and output."""
     process, text = repository.start("rlgauge", *arguments), ""
-    while said not in text:
+    while marker not in text:
         line = process.stdout.readline()
         assert line, text
         text += line
@@ -341,7 +341,7 @@ def test_an_interrupt_is_one_line_and_leaves_nothing(repository, tmp_path):
     assert repository.leftovers() == []
 
 
-COMPARISONS = (  # of different precision, so that they share no pairs
+COMPARISONS = (  # different precisions, so that they share no pairs
     comparison("items", "*slow]", "*twice]", items=True, leaves_out="nothing", note="seen", precision=0.05),
     comparison("waits", "*waiting[6.0]", "*waiting[2.0]", measure="waits"),
 )
@@ -378,7 +378,7 @@ def test_an_interrupted_file_of_comparisons_is_resumed(repository, comparisons, 
 
 
 def grouped(*rows):
-    """Return the groups of comparisons, each given by its tests and the options that it sets."""
+    """Return the groups of comparisons, each given as (tests, options)."""
     comparisons = {}
     for number, (tests, options) in enumerate(rows):
         row = Comparison(str(number), *tests, **options)

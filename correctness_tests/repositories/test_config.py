@@ -34,7 +34,7 @@ def test_the_command_line_overrides_the_settings(tmp_path):
         ("[other]\nbuild = 1\n[tool.rlgauge]\nlock = ''\nbuild = 1\n", "line 5, tool.rlgauge.build: "),
     ],
 )  # fmt: skip
-def test_a_wrong_setting_is_told_with_its_line(tmp_path, text, message):
+def test_a_wrong_setting_is_reported_with_its_line(tmp_path, text, message):
     (tmp_path / "pyproject.toml").write_text(text)
     with pytest.raises(GateError, match=rf"^pyproject\.toml(, |: ){message}"):
         read(tmp_path)

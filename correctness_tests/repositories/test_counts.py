@@ -1,4 +1,4 @@
-"""Counts beside the time: exact ones of a test's own, and page faults and growth with ``--gate-memory``."""
+"""Counts in addition to time: a test's exact counts, and page faults and growth with ``--gate-memory``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def leave(numbers):
 
 
 def kept(numbers):
-    np.sort(np.zeros(5000))  # takes long by the fake clock, so that few calls are made
+    np.sort(np.zeros(5000))  # a long call on the fake clock, so that few are made
     return np.sort(numbers)
 '''
 TESTS = """import numpy as np
@@ -49,7 +49,10 @@ def test_words(benchmark):
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """A run whose head allocates more, leaks and has a longer docstring. -> exit code, verdict and notes by test"""
+    """Run the gate on a head that allocates more, leaks and has a longer docstring.
+
+    Return the exit code, and verdict and notes by test.
+    """
     before = MODULE.format(title="Sorts numbers.", touched=0, left=0)
     files = flat() | {"toy/sorting.py": before, "benchmarks/test_sorting.py": TESTS}
     toy = Repository(tmp_path_factory.mktemp("counts") / "toy", files)
@@ -62,7 +65,7 @@ def ran(tmp_path_factory):
 
 
 def rise(notes, name):
-    """Return by how much a count rises."""
+    """Return the increase of a count according to the notes."""
     (note,) = (note for note in notes if note.startswith(f"{name} "))
     before, after = map(int, note.split()[1::2])
     return after - before

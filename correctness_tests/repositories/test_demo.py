@@ -23,7 +23,7 @@ def demo(*arguments, cwd):
 
 @pytest.mark.alone
 def test_the_demo_finds_its_slowdown_and_explains_each_verdict(tmp_path):
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --unknown\n")  # of a project around it
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --unknown\n")  # a project around the directory
     done = demo("kept", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for test, verdict in (("frequencies", "slower"), ("longest", "ok"), ("squares", "ok")):

@@ -1,4 +1,4 @@
-"""Workers that die, hang or are interrupted: a word about it, the others go on, and nothing is left behind."""
+"""Workers that die, hang or are interrupted: an error is shown, other tests go on, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -103,13 +103,13 @@ def tidied(toy):
 
 @pytest.fixture
 def started(toy):
-    """Start a command, and wait until its workers measure. -> its process"""
+    """Return a function that starts a command, waits until its workers measure and returns the process."""
     processes = []
 
     def start(*command):
         processes.append(toy.start(*command))
         assert eventually(lambda: list(toy.root.glob(".git/rlgauge/run-*/head.output")), 60)
-        assert eventually(toy.processes), "those of one pair may have ended"
+        assert eventually(toy.processes), "no worker runs"
         return processes[0]
 
     yield start
@@ -138,7 +138,7 @@ def ran(toy, tmp_path_factory):
 
 def test_workers_that_die_end_their_tests_alone(ran):
     assert ran.code == 2, ran.text
-    assert (ran.findings[KEPT], ran.findings[SLOWED]) == (("ok",), ("inconclusive",))  # the run ends then
+    assert (ran.findings[KEPT], ran.findings[SLOWED]) == (("ok",), ("inconclusive",))  # the run stopped early
     for name, words in WORDS.items():
         assert f"{name}: error, {words}" in ran.text
         verdict, *empty, why = ran.rows[name]
@@ -195,7 +195,7 @@ def test_a_worker_that_hangs_or_leaves_while_its_test_ends_is_an_error_of_that_t
     verdict, why = ran.findings[f"{FILE}::{name}"]
     assert (verdict, why.partition(";")[0]) == ("error", words), ran.text
     assert ran.findings[KEPT] == ("ok",)
-    assert "WorkerError" not in ran.text  # of a traceback
+    assert "WorkerError" not in ran.text  # no traceback
     assert toy.leftovers() == []
 
 

@@ -1,4 +1,4 @@
-"""The worker's ``benchmark`` fixture: it takes what pytest-benchmark's takes, and times calls alone."""
+"""The worker's ``benchmark`` fixture: it accepts pytest-benchmark's arguments and times only the calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlgauge.benchmarks.fixture import Benchmark, MisuseError, TimedFunction
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A fake clock that the timed functions advance. -> ``clock(seconds)``"""
+    """Install a fake clock; return a function that advances it."""
     now = [0.0]
     monkeypatch.setattr("time.perf_counter", lambda: now[0])
 
@@ -119,7 +119,7 @@ def test_async_functions_are_refused_and_their_coroutines_closed():
         yield 1
 
     async def work():
-        """Nothing."""
+        """Do nothing."""
 
     made = work()
     for function in (generated, lambda: made):

@@ -1,4 +1,4 @@
-"""Options of a user's pytest that its workers get too."""
+"""The pytest options of a user that are forwarded to the workers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ FILES = ["tests/test_a.py", "tests/test_b.py::test_it[1]"]
 )
 @pytest.mark.parametrize("before", [True, False], ids=["files-first", "files-last"])
 def test_selecting_options_are_forwarded_but_not_files_reports_or_the_gates(line, kept, before):
-    told = [*FILES, *line.split()] if before else [*line.split(), *FILES]
-    run = SimpleNamespace(args=FILES, invocation_params=SimpleNamespace(args=told))
+    arguments = [*FILES, *line.split()] if before else [*line.split(), *FILES]
+    run = SimpleNamespace(args=FILES, invocation_params=SimpleNamespace(args=arguments))
     assert forwarded(run) == kept.split()
 
 

@@ -1,4 +1,4 @@
-"""The gate on repositories without any configuration for it."""
+"""The gate on repositories without rlgauge settings."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import json
 
 if "RLGAUGE_GATE_SIDE" in os.environ and "SEEN" in os.environ:
     tree = pathlib.Path(__file__).parents[1]
-    told = {{"side": os.environ["RLGAUGE_GATE_SIDE"], "caches": [os.environ[name] for name in {CACHES}]}}
-    told |= {{"tree": str(tree), "compiled": (tree / "src" / "served" / "__pycache__").exists()}}
-    pathlib.Path(os.environ["SEEN"], f"told-{{time.monotonic_ns()}}-{{os.getpid()}}").write_text(json.dumps(told))
+    process = {{"side": os.environ["RLGAUGE_GATE_SIDE"], "caches": [os.environ[name] for name in {CACHES}]}}
+    process |= {{"tree": str(tree), "compiled": (tree / "src" / "served" / "__pycache__").exists()}}
+    pathlib.Path(os.environ["SEEN"], f"process-{{time.monotonic_ns()}}-{{os.getpid()}}").write_text(json.dumps(process))
 """
 
 
@@ -34,7 +34,10 @@ def toy(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """A run on a repository with a server, whose conftest.py leaves word of each process. -> the run, its words"""
+    """Run the gate on a repository with a server, whose conftest.py records each process in a file.
+
+    Return the run and the paths of these files.
+    """
     folder = tmp_path_factory.mktemp("served")
     files, seen, users = sourced(), folder / "seen", folder / "users"
     files["tests/conftest.py"] += WATCHED
@@ -43,7 +46,7 @@ def served(tmp_path_factory):
     seen.mkdir()
     variables = {"SEEN": str(seen), **dict.fromkeys((*CACHES, "PYTHONPYCACHEPREFIX"), str(users))}
     ran = toy.gate("start", folder, rule="screen=1,confirm=2,looks=1,blocks=2,level=0.5", **variables)  # two suspects
-    assert not users.exists(), "the user's own folders, which both sides would share"
+    assert not users.exists(), "both sides would share the user's directories"
     assert toy.git("status", "--porcelain") == "M src/served/core.py"
     assert toy.leftovers() == []
     return ran, sorted(seen.iterdir())
@@ -58,13 +61,13 @@ def test_fixtures_of_a_test_live_while_it_is_timed(served):
         sorted(path.name.split("-")[1] for path in seen if path.name.startswith(word)) for word in ("started", "ended")
     )
     assert started == ended
-    assert len(started) == 2 * (1 + 2), "two processes of each pair, once each"
+    assert len(started) == 2 * (1 + 2), "two processes per pair, each once"
 
 
 def test_each_side_keeps_what_it_compiles_in_a_folder_of_its_own(served):
-    told = [json.loads(path.read_text()) for path in served[1] if path.name.startswith("told")]
+    processes = [json.loads(path.read_text()) for path in served[1] if path.name.startswith("process")]
     for side in ("base", "head"):
-        own = [one for one in told if one["side"] == side and f"/sides/{side}/" in one["tree"]]
+        own = [one for one in processes if one["side"] == side and f"/sides/{side}/" in one["tree"]]
         assert len(own) >= 3
         assert len({tuple(one["caches"]) for one in own}) == 1
         assert all(path.startswith(own[0]["tree"].removesuffix("/tree")) for path in own[0]["caches"])
@@ -73,7 +76,7 @@ def test_each_side_keeps_what_it_compiles_in_a_folder_of_its_own(served):
 
 @pytest.fixture(scope="module")
 def generated(toy):
-    """The files that a build has left in the tree, which git ignores; without the first there is no package."""
+    """Files that a build has left in the tree and that git ignores; the package needs the first."""
     toy.at("start")
     package = {"toy/__init__.py": "from ._version import VERSION\n\n__all__ = ['VERSION']\n"}
     toy.commit("generated", {**package, ".gitignore": "__pycache__/\ntoy/_version.py\nbuild/\n"})
@@ -104,7 +107,7 @@ def test_a_removed_test_is_gone_although_its_package_needs_a_generated_file(toy,
     assert (ran.code, "2 to time, 1 gone" in ran.text) == (0, True), ran.text
 
 
-def test_rlgauge_gate_is_pytest_against_a_revision_by_default_that_of_the_settings(toy):
+def test_rlgauge_gate_runs_pytest_against_a_revision_or_the_one_in_the_settings(toy):
     toy.at("start")
     options = "-k", "kept", "--collect-only", "-p", "no:cacheprovider"
     code, text = toy.run("rlgauge", "gate", "HEAD", *options)

@@ -18,7 +18,7 @@ from .made import INI, Repository, eventually, flat
 SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.py::test_kept[50]"
 SELECTED = "benchmarks", "-k", "slow or 50"
 THREE = "--pairs", "3"
-COMMITS = {  # what each changes
+COMMITS = {  # files that each commit changes
     "words": {"README.md": "A toy.\n"},
     "comment": {"toy/other.py": "# more\n"},
     "words again": {"README.md": "A small toy.\n"},
@@ -32,7 +32,7 @@ NUMBERS = "    benchmark(slow, [0.0] * 50)\n"
 
 
 def built(folder, commits, files=None):
-    """Return a repository of these commits without tags, and its commits by name."""
+    """Return a repository with these commits and no tags, and the commit hashes by name."""
     settings = {**INI, "pyproject.toml": "[tool.rlgauge]\nrule = { blocks = 2 }\n"}
     made = Repository(folder, {**(files or flat()), **settings})
     for name, changed in commits.items():
@@ -45,13 +45,13 @@ def built(folder, commits, files=None):
 
 
 def entries(made):
-    """Return what the default file holds."""
+    """Return the entries of the default file."""
     return read(made.root / ".rlgauge" / "history.jsonl")
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """A repository whose history was measured. -> it, its commits by name, and what was said"""
+    """Measure a history; return the repository, its commit hashes by name, and the output."""
     made, names = built(tmp_path_factory.mktemp("history") / "repository", COMMITS)
     for name, tag in RELEASES.items():
         made.git("tag", tag, names[name])
@@ -96,7 +96,7 @@ def test_show_names_the_commit_that_slowed_a_test_across_releases(measured):
     assert f"| slower | 5 | `{names['slower'][:12]}` +" in text.splitlines()[2]
 
 
-def test_a_second_call_measures_nothing_anew(measured):
+def test_a_second_call_measures_nothing(measured):
     made, *_ = measured
     before = entries(made)
     code, text = made.run("rlgauge", "history", "--since", "v1", *THREE, *SELECTED)

@@ -1,4 +1,4 @@
-"""Tests and options that cannot be compared are one clear line, and leave nothing behind."""
+"""Invalid tests and options: an error of one line, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(tmp_path):
 
 def test_sides_that_do_not_fit_on_the_disk_are_one_line_and_leave_nothing(toy, tmp_path):
     toy.at("start", {**CHANGED, "large.bin": "0" * (3 << 20)})
-    limited = ["bash", "-c", 'ulimit -f 2048; exec "$@"', "bash", sys.executable, "-m"]  # of 1 KiB
+    limited = ["bash", "-c", 'ulimit -f 2048; exec "$@"', "bash", sys.executable, "-m"]  # blocks of 1 KiB
     command = [*limited, *map(str, toy.command("HEAD", tmp_path, rule=QUICK))]
     done = subprocess.run(command, cwd=toy.root, env=environment(), capture_output=True, text=True, timeout=60)
     ran = Gated(done.returncode, done.stdout + done.stderr)
@@ -93,7 +93,7 @@ def test_an_option_without_an_equals_sign_is_explained(toy, tmp_path):
     assert f"is above the repository {toy.root}: write --gate-json=FILE with =, not a space" in text
 
 
-def test_a_package_that_is_not_of_its_own_side_is_an_error(toy, tmp_path):
+def test_a_package_from_outside_its_side_is_an_error(toy, tmp_path):
     elsewhere = tmp_path / "site" / "toy"
     elsewhere.mkdir(parents=True)
     for name, content in {"__init__.py": "", "sorting.py": work(slow=100, kept=100)}.items():
@@ -115,5 +115,5 @@ def test_a_run_that_is_interrupted_before_its_first_pair_leaves_nothing(toy, tmp
     assert "passed" not in text
     assert " interrupted: no verdict !" in text
     assert "interrupts.py" not in text
-    assert [path.name for path in tmp_path.iterdir()] in ([], ["junit.xml"])  # pytest's own, without a pass
+    assert [path.name for path in tmp_path.iterdir()] in ([], ["junit.xml"])  # pytest writes it; no test passed
     assert toy.leftovers() == []

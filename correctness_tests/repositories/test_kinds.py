@@ -1,4 +1,4 @@
-"""Kinds of benchmarks: own fixtures, marks, async tests, parameters without a fixed order, tests that fail."""
+"""Kinds of benchmarks: custom fixtures, marks, async tests, parameters in no fixed order, failing tests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(numbers):
 
 
 class Codec:
-    """Has no repr, and another state on base than on head."""
+    """A class without a repr, whose state differs between base and head."""
 
     def __init__(self, level):
         self.level, self.units = level, sorting.slow.__code__.co_consts
@@ -48,7 +48,7 @@ CODECS = [Codec(1), Codec(2)]
 '''
 CODSPEED = {
     "pytest_codspeed/__init__.py": '"""Stands in for the package."""\n',
-    "pytest_codspeed/plugin.py": '''"""What the plugin has where it does not measure."""
+    "pytest_codspeed/plugin.py": '''"""The plugin's mark and fixture when it does not measure."""
 
 import pytest
 
@@ -213,7 +213,7 @@ def test_file(benchmark, file):
 def test_process(benchmark, number):
     benchmark(sorting.kept, NUMBERS)
 """
-ERRORS = {  # what a test does, and why it cannot be timed; on base, the slow function does 100 units of work
+ERRORS = {  # a test's code, and its error; on base, ``slow`` does 100 units of work
     "never": ("def test_never(benchmark):\n    pass\n", "it never calls benchmark: call benchmark(function, ...)"),
     "twice": (
         "def test_twice(benchmark):\n    benchmark(counted)\n    benchmark(counted)\n",
@@ -298,12 +298,12 @@ def toy(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ran(toy, tmp_path_factory):
-    # two pairs, as the processes of one order a set alike
+    # two pairs, because the processes of one may order a set alike
     return toy.gate("start", tmp_path_factory.mktemp("ran"), rule=QUICK.replace("screen=1", "screen=2"))
 
 
 def verdicts(ran, file):
-    """Return the verdict on each test of a file, or its ratio to a tenth if it was timed."""
+    """Return the verdict on each test of a file, or its rounded ratio if it was timed."""
     prefix = f"benchmarks/test_{file}.py::"
     found = {name: verdict for name, (verdict, *_) in ran.findings.items() if prefix in name}
     assert found, ran.text
@@ -358,16 +358,16 @@ def test_an_id_may_contain_a_path_in_the_repository(toy, ran):
     assert found.pop(f"test_file[{toy.root}/benchmarks/test_paths.py]") == 1.0
     assert found.pop("test_file[other]") == 1.0
     assert found.pop("test_process[1]") == 1.0
-    (name,) = [name for name, verdict in found.items() if verdict == "error"]  # an id of base's own is gone
+    (name,) = [name for name, verdict in found.items() if verdict == "error"]  # base's id is gone
     assert "with other parameters on this side" in ran.findings[f"benchmarks/test_paths.py::{name}"][1]
 
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_a_test_that_cannot_be_timed_is_an_error_with_its_reason(ran, name):
     name, words = f"benchmarks/test_errors.py::test_{name}", ERRORS[name][1]
-    verdict, said = ran.findings[name]
+    verdict, reason = ran.findings[name]
     assert verdict == "error"
-    assert words in said
+    assert words in reason
     assert f"{name}: error, " in ran.text
 
 
@@ -392,7 +392,7 @@ def test_a_run_with_errors_fails(ran):
 
 @pytest.fixture
 def bare(tmp_path):
-    """An environment like this one without pytest-benchmark. -> its interpreter"""
+    """Create an environment like this one, but without pytest-benchmark; return its interpreter."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     (packages,) = (tmp_path / "bare").glob("lib/python*/site-packages")
     for path in Path(site.getsitepackages()[0]).iterdir():

@@ -1,4 +1,4 @@
-"""Layouts of repositories: a slowdown is found wherever the code under test is, and `unchanged` is proven."""
+"""Repository layouts: where the gate finds the code under test, and when it is unchanged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ build-backend = "setuptools.build_meta"
 version = "1"
 name = "{}"
 """
-COLLECT = "--collect-only"  # the gate decides then which benchmarks are unchanged, and times none
+COLLECT = "--collect-only"  # the gate only decides which benchmarks are unchanged
 USES = """import numpy as np
 
 from {module} import slow
@@ -35,7 +35,7 @@ def test_slow(benchmark):
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory):
-    """An environment in which projects can be installed. -> its interpreter"""
+    """Create an environment in which projects can be installed; return its interpreter."""
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     here = subprocess.run(
@@ -47,7 +47,7 @@ def python(tmp_path_factory):
 
 
 def outer():
-    """Return the lines of a path file that makes the packages here importable."""
+    """Return the text of a .pth file that makes this environment's packages importable."""
     places = [path for path in sys.path if path.endswith("site-packages")]
     return "".join(f"import site; site.addsitedir({path!r})\n" for path in places)
 
@@ -60,7 +60,7 @@ def install(python, *projects):
 
 
 def gated(repository, tmp_path, *options, python=sys.executable, at="", against="start", **variables):
-    """Run the gate in a folder of a repository. -> exit code, what it says"""
+    """Run the gate in a directory of a repository; return its exit code and output."""
     words = repository.command(against, tmp_path, *options, rule=QUICK)
     done = subprocess.run(
         [python, "-m", *map(str, words)],
@@ -274,7 +274,7 @@ def test_a_module_that_is_compiled_alone_asks_for_a_build(tmp_path):
     made.write({
         str(info / "METADATA"): "Metadata-Version: 2.1\nName: fast\nVersion: 1\n",
         str(info / "RECORD"): "fast.cpython-311-x86_64-linux-gnu.so,,\n",
-        str(info.parent / "fast.py"): work(slow=100),  # which can be imported, unlike an empty library
+        str(info.parent / "fast.py"): work(slow=100),  # importable, unlike an empty library
     })  # fmt: skip
     code, text = gated(made, tmp_path, PYTHONPATH=str(info.parent))
     assert code == 2, text

@@ -1,4 +1,4 @@
-"""A base whose lock file wants other packages runs in an environment of its own, which is made once."""
+"""A base whose lock file needs other packages runs in its own environment, which is created once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from .made import FIND, Repository, flat
 
 WHEEL = "units-1.0-py3-none-any.whl"
-BY_LIBRARY = '''"""Sorts as often as a library says."""
+BY_LIBRARY = '''"""Sorts as many times as a library defines."""
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def kept(numbers):
 
 
 def wheel():
-    """Return a package with the units of work, in which all that is installed here is found too."""
+    """Return a wheel that defines the units of work and makes this environment's packages importable."""
     files = {
         "library_of_units.py": "SLOW = 100\n",
         "here.pth": sysconfig.get_paths()["purelib"] + "\n",
@@ -66,7 +66,7 @@ def test_a_base_with_other_dependencies_gets_its_own_environment_once(tmp_path):
     toy.commit("upgraded", {"lock.txt": "# the library is gone\n", WHEEL: None})
     ran = toy.gate("HEAD~1", tmp_path, rule=FIND)
     assert ran.code == 1, ran.text
-    assert ran.findings["benchmarks/test_sorting.py::test_slow"] == ("slower",)  # by what is installed alone
+    assert ran.findings["benchmarks/test_sorting.py::test_slow"] == ("slower",)  # only the installed packages differ
     assert ran.findings["benchmarks/test_sorting.py::test_kept[50]"] == ("ok",)
     made = {path: path.stat().st_mtime_ns for path in toy.root.glob(".git/rlgauge/env-*/pyvenv.cfg")}
     assert len({path.parent for path in made}) == 1

@@ -1,4 +1,4 @@
-"""The mark ``rlgauge`` and a benchmark's own reset, output and inputs, in workers that cannot import NumPy."""
+"""The mark ``rlgauge``, and a benchmark's reset, output and inputs, in workers that cannot import NumPy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if "RLGAUGE_GATE_SIDE" in os.environ:
     assert "numpy" not in sys.modules
     sys.modules["numpy"] = None  # importing it fails from here on
 """
-COUNTING = '''"""Values and state that benchmarks time, after work that the fake clock sees."""
+COUNTING = '''"""Functions to benchmark, with work that advances the fake clock."""
 
 import hashlib
 

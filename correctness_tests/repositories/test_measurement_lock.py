@@ -31,14 +31,14 @@ WAITING = "waiting for another measurement in this clone (pid {})"
 
 
 def line_of(stream, limit=30):
-    """Return the next line that a process writes."""
-    assert select.select([stream], [], [], limit)[0], f"nothing was said in {limit} s"
+    """Return the next line of a stream."""
+    assert select.select([stream], [], [], limit)[0], f"no output within {limit} s"
     return stream.readline()
 
 
 @pytest.fixture
 def start(tmp_path):
-    """Start a process that takes the lock and has a child. -> the process"""
+    """Return a function that starts a process, which takes the lock and starts a child."""
     started = []
 
     def start():
@@ -60,7 +60,7 @@ def test_a_second_process_waits_says_so_and_begins_when_the_first_is_killed(star
     second = start()
     assert line_of(second.stderr).decode() == f"{WAITING.format(first.pid)}\n"
     assert not select.select([second.stdout], [], [], 0)[0]
-    first.kill()  # its child lives on
+    first.kill()  # its child keeps running
     assert line_of(second.stdout) == b"measuring\n"
     second.stdin.close()
     assert second.wait(30) == 0
@@ -87,11 +87,11 @@ def test_a_command_that_measures_waits_for_the_lock(toy, command):
     with measurement_lock(toy.root / ".git" / "rlgauge"):
         process = toy.start(*command)
         try:
-            said = ""
-            while WAITING.format(os.getpid()) not in said:
+            output = ""
+            while WAITING.format(os.getpid()) not in output:
                 line = line_of(process.stdout)
-                assert line, said
-                said += line
+                assert line, output
+                output += line
             assert process.poll() is None
         finally:
             process.kill()

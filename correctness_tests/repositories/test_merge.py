@@ -23,12 +23,12 @@ ratios = st.lists(st.floats(0.95, 1.12), min_size=2, max_size=2)
 
 
 def artifact(records, **changed):
-    told = {"base": "b" * 40, "head": "h", "seed": 0, "seconds": 9.0, "machine": {"cpu_model": "abacus"}, "rule": RULE}
-    return Artifact(**told | changed, records=records)
+    about = {"base": "b" * 40, "head": "h", "seed": 0, "seconds": 9.0, "machine": {"cpu_model": "abacus"}, "rule": RULE}
+    return Artifact(**about | changed, records=records)
 
 
 def shards(records, count, **changed):
-    """Return the artifacts of so many shards of a run, each with canaries of its own, by the names of their files."""
+    """Return the artifacts of `count` shards of a run by file name, each with its own canaries."""
     cases = [name for name in records if not is_canary(name)]
     return {
         f"{number}.json": artifact(
@@ -42,7 +42,7 @@ def shards(records, count, **changed):
 
 @st.composite
 def measured(draw):
-    """Draw a record: screened, and confirmed where it is a suspect."""
+    """Draw a record with a screen and a confirmation."""
     screen = draw(ratios)
     confirm = draw(st.lists(st.floats(0.97, 1.12), min_size=7, max_size=7))
     return Record(screen=[[(1.0, r)] for r in screen], confirm=[[(1.0, r)] for r in confirm])

@@ -1,4 +1,4 @@
-"""Each side with its own benchmarks: for a change of the API, or of the benchmarks themselves."""
+"""Each side runs its own benchmarks, after a change of the API or of the benchmarks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RENAMED = FLAT_TESTS.replace("test_slow", "test_sorts_slowly").replace("sorting.
 
 
 def after(units):
-    """Return what the change writes: another name of a function, and its benchmarks in another file."""
+    """Return the files of a change that renames a function and moves its benchmarks to another file."""
     module = flat(sorts_slowly=units)["toy/sorting.py"]
     return {"toy/sorting.py": module.replace("def slow(", "def unused("), OLD: None, NEW: RENAMED}
 

@@ -1,4 +1,4 @@
-"""Workers run in the project's own environment, which need not have NumPy: they import nothing that it does not."""
+"""Workers run in the project's own environment, even if it has only pytest and its plugins."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ TESTS = """import hashlib
 def test_plain(benchmark):
     benchmark(lambda: hashlib.sha256(bytes(2048)).hexdigest())
 """
-PYTEST = (  # the last three where Python is 3.10
+PYTEST = (  # the last three on Python 3.10
     "pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py.py", "cpuinfo",
     "exceptiongroup", "tomli", "typing_extensions.py",
 )  # fmt: skip
-PLUGINS = (  # what workers are told to turn off where it is installed here
+PLUGINS = (  # workers disable those that are installed here
     "pytest_benchmark", "pytest_xdist", "xdist", "execnet", "pytest_cov", "coverage", "pytest_timeout",
     "pytest_rerunfailures",
 )  # fmt: skip
@@ -36,7 +36,7 @@ PLUGINS = (  # what workers are told to turn off where it is installed here
 
 @pytest.fixture
 def bare(tmp_path):
-    """An environment that has pytest and some of its plugins alone. -> its interpreter"""
+    """Create an environment with only pytest and some plugins; return its interpreter."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     (packages,) = (tmp_path / "bare").glob("lib/python*/site-packages")
     for path in Path(pytest.__file__).parents[1].iterdir():

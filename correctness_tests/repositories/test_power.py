@@ -13,7 +13,7 @@ RULE = Rule(screen=2, confirm=8, looks=1)
 
 
 def line(**cases):
-    """Return a pair with this log-ratio of each case at every slowdown, and 0 for the same code."""
+    """Return a pair in which each case has this log-ratio at every slowdown, and 0 for the same code."""
     log_ratios = {case: {"0": 0.0, **dict.fromkeys(("0.02", "0.05", "0.1"), value)} for case, value in cases.items()}
     return {"what": "pair", "log_ratios": log_ratios, "quick": log_ratios}
 
@@ -32,19 +32,19 @@ def test_the_table_counts_each_slowdown_of_the_cases_that_all_pairs_have():
 
 
 def canaries(slow, same=0.0):
-    """Return a pair with these log-ratios of the slowed canaries and of the same ones."""
+    """Return a pair with these log-ratios of the slowed and of the unchanged canaries."""
     names = [name for canaries in EXPECTED.values() for name in canaries]
     log_ratios = {name: {"0": slow if "slowed" in name else same} for name in names}
     return {"what": "pair", "log_ratios": log_ratios, "quick": log_ratios}
 
 
 def cells(table):
-    """Return the cells of a table of rates, by the first cell."""
+    """Return the rows of a table of rates by their first cell."""
     rows = [row.strip("| ").split(" | ") for row in table.splitlines() if row.startswith("| ")]
     return {name.strip("`"): rest for name, *rest in rows}
 
 
-def test_the_table_of_canaries_has_their_spread_and_how_often_they_are_called_slower():
+def test_the_table_of_canaries_has_their_spread_and_rate_of_slower():
     lines = [canaries(slow, same) for slow, same in [(0.05, -0.01), (0.06, 0.0), (0.07, 0.01)] * 4]
     slowed = ["+6.18%", "1.48%", "2/2 [15.8%, 100.0%]", "100.0%"]
     same = ["+0.00%", "1.48%", "0/6 [0.0%, 45.9%]", "0.0%"]
@@ -85,7 +85,7 @@ def toy(tmp_path_factory):
 
 def test_slowdowns_and_faults_are_found(toy):
     code, text = toy.run("rlgauge", "power", *BRIEF, "--fault=benchmarks.faults:doubled=*::test_slow")
-    assert code == 0, text  # there is time for the two pairs that a verdict needs
+    assert code == 0, text  # enough time for the two pairs of a verdict
     same, two, five, ten = (cells(text)[name][0] for name in ("0%, the same code", "2%", "5%", "10%"))
     assert same.startswith("0/")
     assert two.split("/")[0] == two.split("/")[1].split()[0]
@@ -108,14 +108,14 @@ def test_a_benchmark_that_the_project_deselects_is_not_selected(tmp_path):
     assert (code, "no benchmark is selected by: benchmarks -k slow; change the selection" in text) == (2, True), text
 
 
-def test_canaries_are_measured_until_the_file_holds_as_many_pairs(toy, tmp_path):
+def test_canaries_are_measured_until_the_file_has_that_many_pairs(toy, tmp_path):
     file = tmp_path / "canaries.jsonl"
-    for count, said in ((1, ["power: 1 pair"]), (2, ["power: 2 pairs"])):
+    for count, progress in ((1, ["power: 1 pair"]), (2, ["power: 2 pairs"])):
         code, text = toy.run("rlgauge", "power", f"--canaries={count}", RULE_OF_TWO, "--file", file)
         assert code == 0, text
         lines = [line for line in text.splitlines() if line.startswith("power: ")]
-        assert [line.partition(",")[0] for line in lines] == said
-        assert text.endswith(f"\n{said[0].removeprefix('power: ')} of processes of the same code.\n")
+        assert [line.partition(",")[0] for line in lines] == progress
+        assert text.endswith(f"\n{progress[0].removeprefix('power: ')} of processes of the same code.\n")
     assert [float(cells(text)[name][0].rstrip("%")) for name in (SAME, SLOWED)] == pytest.approx([0, 5], abs=2)
     assert [line["what"] for line in power.read(file)] == ["machine", "pair", "machine", "pair"]
 

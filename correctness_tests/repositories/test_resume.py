@@ -1,4 +1,4 @@
-"""``--gate-resume``: an interrupted run keeps its pairs, and an equal run goes on from them."""
+"""``--gate-resume``: an interrupted run keeps its pairs, and an identical run continues from them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def interrupted(toy, tmp_path_factory):
     """Interrupt a run with SIGTERM during its second pair."""
     folder = tmp_path_factory.mktemp("runs")
     process = toy.start(*toy.command("start", folder, rule=RULE))
-    said = ""
-    while "screen 2 of" not in said:
+    output = ""
+    while "screen 2 of" not in output:
         line = process.stdout.readline()
-        assert line, said
-        said += line
+        assert line, output
+        output += line
     process.send_signal(signal.SIGTERM)
     text, _ = process.communicate(timeout=60)
-    ran = Gated(process.returncode, said + text, folder)
+    ran = Gated(process.returncode, output + text, folder)
     (folder / "kept.json").write_text(json.dumps(ran.artifact))
     return ran
 
@@ -51,8 +51,8 @@ def test_an_interrupted_run_keeps_its_whole_pairs_and_is_incomplete(interrupted,
     assert {len(record["screen"]) for record in found["records"].values()} == {1}
     for command in ("replay", "merge"):
         assert main([command, str(interrupted.folder / "kept.json")]) == 2
-        said = "".join(capsys.readouterr())
-        assert "the run was interrupted; repeat its command with --gate-resume" in said
+        output = "".join(capsys.readouterr())
+        assert "the run was interrupted; repeat its command with --gate-resume" in output
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_a_changed_run_starts_over_and_says_what_differs(toy, interrupted, tmp_p
     toy.at("start", flat(slow=120) | files)
     (tmp_path / "gate.json").write_text((interrupted.folder / "kept.json").read_text())
     process = toy.start(*toy.command("start", tmp_path, "--gate-resume", *options, rule=RULE))
-    said = ""
-    while "screen 1 of" not in said:  # before it measures
+    output = ""
+    while "screen 1 of" not in output:  # before anything is measured
         line = process.stdout.readline()
-        assert line, said
-        said += line
+        assert line, output
+        output += line
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
-    assert f"gate: starting over: changed since the interrupted run: {differing}\n" in said
+    assert f"gate: starting over: changed since the interrupted run: {differing}\n" in output
     assert json.loads((tmp_path / "gate.json").read_text()) == interrupted.artifact, "nothing new was measured"
 
 

@@ -1,4 +1,4 @@
-"""A whole run of the gate: each verdict, the reports and the artifact, and replays of it."""
+"""A complete gate run: verdicts, reports, the artifact and its replay."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def named(name):
 
 
 def file_of(**functions):
-    """Return a file with a benchmark of each of these functions, by the names of the tests."""
+    """Return a test file with a benchmark for each function, given by test name."""
     functions |= {name: name for name in NAMES}
     return HEAD + "".join(
         f"\n\ndef test_{name}(benchmark):\n    benchmark(sorting.{of}, NUMBERS)\n" for name, of in functions.items()
@@ -70,7 +70,7 @@ def toy(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ran(toy, tmp_path_factory):
-    """A run with a test of each verdict, of which one is allowed."""
+    """A run with a test for each verdict; the removed test is allowed."""
     folder = tmp_path_factory.mktemp("ran")
     after = work(kept=100, slow=110, fresh=100) + AFTER.format(folder=str(folder))
     toy.at("start", {"toy/sorting.py": after, FILE: file_of(renamed="kept", fresh="fresh")})
@@ -83,7 +83,7 @@ def test_each_test_gets_its_verdict(ran):
         named("kept"): ("ok",),
         named("slow"): ("slower",),
         named("fast"): ("faster",),
-        named("other"): ("ok", "output changed"),  # would be faster
+        named("other"): ("ok", "output changed"),  # otherwise faster
         named("passing"): ("ok",),
         named("old"): ("gone",),
         named("renamed"): ("ok",),
@@ -91,7 +91,7 @@ def test_each_test_gets_its_verdict(ran):
         SAME: ("ok",),
         SLOWED: ("slower",),
     }
-    assert ran.failed == {"test_slow"}, "the other that fails is allowed"
+    assert ran.failed == {"test_slow"}, "the other failing test is allowed"
     assert "Traceback" not in ran.text
 
 
@@ -153,7 +153,7 @@ def test_the_artifact_holds_all_measurements(toy, ran):
 
 
 def replayed(capsys, *arguments):
-    """Replay in this process. -> exit code, what is printed, errors"""
+    """Replay in this process; return the exit code, output and errors."""
     code = main(["replay", *map(str, arguments)])
     return code, *capsys.readouterr()
 

@@ -1,4 +1,4 @@
-"""Settings of a project and variables of its user: the gate works all the same."""
+"""The gate with a project's pytest settings, hooks and plugins, and a user's environment variables."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def pytest_runtest_makereport(item, call):
 
 
 def install(folder, name, entry, code):
-    """Write a stand-in for a plugin of pytest, with its entry point, to a folder of PYTHONPATH."""
+    """Write a fake pytest plugin, with its entry point, to a directory on PYTHONPATH."""
     info = folder / f"{name}-1.dist-info"
     info.mkdir(parents=True)
     (folder / f"{name}.py").write_text(code)
@@ -135,7 +135,7 @@ def test_hooks_of_a_project_may_look_for_fixtures(tmp_path):
     assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
 
 
-def test_addopts_reach_the_gate_but_not_its_workers_and_the_users_python_path_comes_behind_the_sides_own(tmp_path):
+def test_addopts_reach_only_the_gate_and_the_users_python_path_comes_after_the_sides(tmp_path):
     made = Repository(tmp_path / "repository", flat() | {"benchmarks/test_sorting.py": HELPED})
     folders = made.root / "vendored", tmp_path / "elsewhere"
     for folder in folders:

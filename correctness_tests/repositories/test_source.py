@@ -1,4 +1,4 @@
-"""Which files of a repository are benchmarks, and how each of them is run."""
+"""The paths, cores and tolerances of a repository's benchmarks."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from rlgauge.rule import GateError
 
 @pytest.fixture
 def source(tmp_path):
-    """A small repository with settings and options. -> its benchmarks"""
+    """Return a function that returns the benchmarks of a small repository with these settings and options."""
     for name in ("pkg/__init__.py", "bench/test_a.py", "tests/test_b.py", "speed/test_c.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     revisions.git(tmp_path, "init", "--quiet")
 
-    def made(given=(), build=None, testpaths=(), names=("bench/test_a.py::test_x",), **settings):
-        told = {"gate_benchmarks": list(given), "gate_build": build}
+    def create(given=(), build=None, testpaths=(), names=("bench/test_a.py::test_x",), **settings):
+        options = {"gate_benchmarks": list(given), "gate_build": build}
         ini = {"testpaths": list(testpaths), "pythonpath": [tmp_path / "lib"]}
         at = SimpleNamespace(dir=tmp_path / "bench")
-        run = SimpleNamespace(getoption=told.get, getini=ini.get, invocation_params=at)
+        run = SimpleNamespace(getoption=options.get, getini=ini.get, invocation_params=at)
         found = Benchmarks(tmp_path, Config(**settings), run)
         found.names = list(names)
         return found
 
-    return made
+    return create
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Steps and drift: found where they are, of the size they have, and nowhere else."""
+"""Detection of steps and drift in a history."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ COMMITS = 12
 
 
 def conclude(levels, cases=None, **how):
-    """Return the verdict on commits with these log-ratios to the anchor."""
+    """Judge the history of commits with these log-ratios to the anchor."""
     (found,) = judged(series(over(levels, **how), order(len(levels))), cases)
     return found
 
 
 def stepped(place, size=0.05):
-    """Return the levels of a history with one step."""
+    """Return the log-ratios of commits with one step."""
     return [size * (k >= place) for k in range(COMMITS)]
 
 
@@ -77,7 +77,7 @@ def test_unchanged_commits_add_no_evidence():
 
 
 def test_the_error_of_a_release_is_shared_by_the_commits_after_it():
-    """However many commits follow, they do not make it smaller."""
+    """More commits do not reduce it."""
     link = entry(1, 0, [0.03, 0.0, 0.06])
     after = [entry(k, 1, pairs(0.0, seed=k)) for k in range(2, 40)]
     (found,) = judged(series([link, *after], order(40)))
@@ -117,7 +117,7 @@ def test_the_table_marks_the_step():
     assert "unchanged" in lines[commit(13)[:12]]
 
 
-def of_numbers(values, variances, freedom):
+def fit_of(values, variances, freedom):
     """Return a fit of the root and of commits 1, 2, ... with independent errors."""
     covariance = np.zeros((len(values), len(values)))
     covariance[1:, 1:] = np.diag(variances)
@@ -126,7 +126,7 @@ def of_numbers(values, variances, freedom):
 
 
 def test_p_is_one_sided_with_the_degrees_of_freedom_of_the_errors():
-    fit = of_numbers([0.0, 0.1], [0.01], freedom=3)
+    fit = fit_of([0.0, 0.1], [0.01], freedom=3)
     assert fit.p_of(0.2, 0.1) == pytest.approx(0.0696630)
     assert fit.p_of(-0.2, 0.1) == pytest.approx(1 - 0.0696630)
     assert fit.p_of(0.0, 0.1) == 0.5
@@ -134,18 +134,18 @@ def test_p_is_one_sided_with_the_degrees_of_freedom_of_the_errors():
 
 
 def test_a_step_has_a_two_sided_p_adjusted_for_all_places():
-    fit = of_numbers([0.0, 0.0, 0.5, 0.7], [0.0004] * 3, freedom=9)
+    fit = fit_of([0.0, 0.0, 0.5, 0.7], [0.0004] * 3, freedom=9)
     (step,) = steps.significant_steps(fit, [2])
     error = math.sqrt(0.0004 / 2)  # the root is exact
     assert (step.commit, step.log_ratio) == (commit(2), pytest.approx(0.6))
     assert (step.low, step.high) == pytest.approx((0.6 - 1.96 * error, 0.6 + 1.96 * error))
     assert step.p == pytest.approx(2 * 3 * fit.p_of(0.6, error))
-    (faster,) = steps.significant_steps(of_numbers([0.0, 0.0, -0.5, -0.7], [0.0004] * 3, freedom=9), [2])
+    (faster,) = steps.significant_steps(fit_of([0.0, 0.0, -0.5, -0.7], [0.0004] * 3, freedom=9), [2])
     assert (faster.log_ratio, faster.p) == pytest.approx((-0.6, step.p))
 
 
 def test_the_p_at_the_end_is_that_of_a_change_beyond_one_percent():
-    fit = of_numbers([0.0, 0.03, 0.03], [0.0004] * 2, freedom=9)
+    fit = fit_of([0.0, 0.03, 0.03], [0.0004] * 2, freedom=9)
     end = steps.change_at_end(Series(CASE, "1", commit(0), fit.points, 0.01, 9), fit, [])
     assert (end.commit, end.log_ratio) == (commit(2), pytest.approx(0.03))
-    assert end.p == pytest.approx(0.0949750)  # of t = (0.03 - log 1.01) / sqrt(0.0002)
+    assert end.p == pytest.approx(0.0949750)  # p of t = (0.03 - log 1.01) / sqrt(0.0002)

@@ -1,4 +1,4 @@
-"""Which files of a repository are benchmarks, and which are the code under test."""
+"""Division of a repository's files into benchmarks and code under test."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 from rlgauge.benchmarks import trees
 from rlgauge.benchmarks.trees import benchmark_paths, code_files, conftests, overlay, packages
 
-HERE = ["src", "."], ["."]  # folders from which packages are imported, and those of them that need __init__.py
+HERE = ["src", "."], ["."]  # import roots, and those whose packages need __init__.py
 
 
-def made(root, *files):
+def write(root, *files):
     for name in files:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(name)
@@ -32,44 +32,44 @@ def test_the_topmost_folder_named_like_tests_holds_the_benchmarks(files, wanted,
 
 
 def test_a_project_in_a_folder_of_tests_is_no_benchmark(tmp_path):
-    made(tmp_path, "pyproject.toml", "perf/pyproject.toml", "perf/bench/deep/test_a.py", "perf/test_b.py")
+    write(tmp_path, "pyproject.toml", "perf/pyproject.toml", "perf/bench/deep/test_a.py", "perf/test_b.py")
     files = ["perf/bench/deep/test_a.py", "perf/test_b.py", "tests/test_c.py"]
     assert benchmark_paths(files, tmp_path) == ["perf/bench", "perf/test_b.py", "tests"]
 
 
 def test_conftests_of_the_folders_above_belong_to_the_benchmarks(tmp_path):
-    made(tmp_path, "conftest.py", "pkg/conftest.py", "pkg/tests/conftest.py", "other/conftest.py")
+    write(tmp_path, "conftest.py", "pkg/conftest.py", "pkg/tests/conftest.py", "other/conftest.py")
     assert conftests(["pkg/tests"], tmp_path) == ["conftest.py", "pkg/conftest.py"]
     assert conftests(["pkg/tests/test_a.py"], tmp_path) == ["conftest.py", "pkg/conftest.py", "pkg/tests/conftest.py"]
 
 
 def test_packages_are_those_at_the_top_and_in_src(tmp_path):
-    made(tmp_path, "flat/__init__.py", "flat/deep/__init__.py", "single.py", "src/inner/__init__.py", "src/alone.py")
-    made(tmp_path, "setup.py", "conftest.py", "scripts/run.py", "tests/__init__.py", "a-b/__init__.py", "data/x.txt")
+    write(tmp_path, "flat/__init__.py", "flat/deep/__init__.py", "single.py", "src/inner/__init__.py", "src/alone.py")
+    write(tmp_path, "setup.py", "conftest.py", "scripts/run.py", "tests/__init__.py", "a-b/__init__.py", "data/x.txt")
     assert packages(tmp_path, ["tests", "conftest.py"], *HERE) == ["alone", "flat", "inner", "single"]
     assert packages(tmp_path, ["tests", "flat", "src"], *HERE) == ["single"]
     assert packages(tmp_path, ["."], *HERE) == []
 
 
 def test_namespace_packages_are_found_at_the_top_and_on_the_path(tmp_path):
-    made(tmp_path, "space/inner/core.py", "venv/pyvenv.cfg", "venv/lib/a.py", "docs/conf.py", "bench/b.py")
-    made(tmp_path, "src/deep/x/a.py", "lib/other/b.py", "lib/empty/x.txt")
+    write(tmp_path, "space/inner/core.py", "venv/pyvenv.cfg", "venv/lib/a.py", "docs/conf.py", "bench/b.py")
+    write(tmp_path, "src/deep/x/a.py", "lib/other/b.py", "lib/empty/x.txt")
     assert packages(tmp_path, ["bench"], *HERE) == ["deep", "lib", "space"]
     assert packages(tmp_path, ["bench", "space"], ["lib", *HERE[0]], ["."]) == ["deep", "other"]
 
 
 def test_packages_are_found_in_a_project_below_the_top(tmp_path):
-    made(tmp_path, "part/pkg/__init__.py", "part/space/a.py", "libs/core/src/core/__init__.py", "other/x.py")
+    write(tmp_path, "part/pkg/__init__.py", "part/space/a.py", "libs/core/src/core/__init__.py", "other/x.py")
     folders = ["libs/core/src", "part/src", "part"]
     assert packages(tmp_path, ["part/tests"], folders, ["part"]) == ["core", "pkg", "space"]
     assert trees.package_paths(tmp_path, ["part/tests"], folders, ["part"]) == ["libs/core/src/core", "part/pkg"]
 
 
 def test_speed_depends_on_all_files_but_benchmarks_and_ignored_ones(tmp_path):
-    made(tmp_path, "pkg/a.py", "pkg/table.csv", "bench/test_a.py", "README.md", "docs/x/y.py", "benchmarks.py")
-    made(tmp_path, "docs/uv.lock", "bench/requirements-dev.txt", "docs/other.txt")
+    write(tmp_path, "pkg/a.py", "pkg/table.csv", "bench/test_a.py", "README.md", "docs/x/y.py", "benchmarks.py")
+    write(tmp_path, "docs/uv.lock", "bench/requirements-dev.txt", "docs/other.txt")
     found = {path.relative_to(tmp_path).as_posix() for path in code_files(tmp_path, ["bench"], ["*.md", "docs/*"])}
-    locks = {"docs/uv.lock", "bench/requirements-dev.txt"}  # always count
+    locks = {"docs/uv.lock", "bench/requirements-dev.txt"}  # lock files always count
     assert found == {"pkg/a.py", "pkg/table.csv", "benchmarks.py"} | locks
 
 
@@ -88,8 +88,8 @@ def test_a_pattern_matches_a_folder_and_all_that_is_in_it(path, inside):
 
 
 def test_a_side_has_one_revisions_code_and_the_others_benchmarks(tmp_path):
-    code = made(tmp_path / "code", "pkg/a.py", "bench/test_old.py", "bench/data/old", "conftest.py")
-    head = made(tmp_path / "head", "pkg/b.py", "bench/test_new.py", "bench/data/new", "more/test_c.py")
+    code = write(tmp_path / "code", "pkg/a.py", "bench/test_old.py", "bench/data/old", "conftest.py")
+    head = write(tmp_path / "head", "pkg/b.py", "bench/test_new.py", "bench/data/new", "more/test_c.py")
     overlay(tmp_path / "side", code, head, ["bench", "conftest.py", "more/test_c.py", "gone"])
     files = {
         path.relative_to(tmp_path / "side").as_posix() for path in (tmp_path / "side").rglob("*") if path.is_file()
@@ -105,7 +105,7 @@ def test_code_is_copied_where_there_are_no_hard_links(tmp_path, monkeypatch):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr("os.link", refuse)
-    code, head = made(tmp_path / "code", "pkg/a.py"), made(tmp_path / "head", "bench/test_new.py")
+    code, head = write(tmp_path / "code", "pkg/a.py"), write(tmp_path / "head", "bench/test_new.py")
     (code / "link.py").symlink_to("pkg/a.py")
     overlay(tmp_path / "side", code, head, ["bench"])
     assert (tmp_path / "side/pkg/a.py").read_text() == "pkg/a.py"
@@ -113,10 +113,10 @@ def test_code_is_copied_where_there_are_no_hard_links(tmp_path, monkeypatch):
 
 
 def test_links_stay_links_and_their_targets_stay(tmp_path):
-    code = made(tmp_path / "code", "real/test_old.py", "pkg/a.py")
+    code = write(tmp_path / "code", "real/test_old.py", "pkg/a.py")
     (code / "bench").symlink_to("real")
     (code / "link.py").symlink_to("pkg/a.py")
-    head = made(tmp_path / "head", "bench/test_new.py")
+    head = write(tmp_path / "head", "bench/test_new.py")
     (head / "bench/link.py").symlink_to("test_new.py")
     side = tmp_path / "side"
     overlay(side, code, head, ["bench"])
