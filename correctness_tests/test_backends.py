@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from perf_tests.bench import device_is_busy
+from perf_tests.ops import build
 from perf_tests.recorded import benchmarks
 from rl_impls import __main__, backends, params
+from rl_impls.procgen import problem as procgen
 
 HERE = {True: lambda: None, False: lambda: "torch finds no CUDA device"}
 
@@ -51,6 +53,13 @@ def test_jax_has_pending_work_until_it_is_waited_for():
     backend.wait(result)
     assert not backend.pending()
     assert not device_is_busy()
+
+
+def test_call_of_a_benchmark_returns_when_the_device_has_finished():
+    op = build(procgen.forward(0, num_envs=64), "full", "jax")
+    op.call(*op.args)  # compiles
+    op.call(*op.args)
+    assert not op.backend.pending()
 
 
 def saved_with(path):
