@@ -7,8 +7,11 @@ import json
 import numpy as np
 import pytest
 
+from perf_tests.bench import device_is_busy
+from perf_tests.ops import build
 from perf_tests.recorded import benchmarks
 from rl_impls import __main__, backends, params
+from rl_impls.procgen import problem as procgen
 
 HERE = {True: lambda: None, False: lambda: "torch finds no CUDA device"}
 
@@ -35,6 +38,28 @@ def test_array_on_the_device_is_a_copy(name):
     moved = backend.to_device(array)
     array[:] = 2
     assert backend.to_host(moved).tolist() == [1, 1, 1]
+
+
+def test_jax_has_pending_work_until_it_is_waited_for():
+    import jax
+
+    backend = backends.get("jax")
+    matrix = backend.to_device(np.ones((1000, 1000), np.float32))
+    power = jax.jit(lambda x: x @ x @ x @ x @ x @ x @ x)
+    backend.wait(power(matrix))  # compiles
+    result = power(matrix)
+    assert backend.pending()
+    assert device_is_busy()
+    backend.wait(result)
+    assert not backend.pending()
+    assert not device_is_busy()
+
+
+def test_call_of_a_benchmark_returns_when_the_device_has_finished():
+    op = build(procgen.forward(0, num_envs=64), "full", "jax")
+    op.call(*op.args)  # compiles
+    op.call(*op.args)
+    assert not op.backend.pending()
 
 
 def saved_with(path):

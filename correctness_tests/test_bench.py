@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
+
+from perf_tests.bench import close_to
 
 from .commands import ROOT, python
 
@@ -137,6 +140,24 @@ def test_state_that_reset_does_not_restore_fails_the_test(ran):
     code, text, found, log = ran
     assert (code, "test_drifts" in found, "closed 4" in log) == (1, False, True)
     assert "DriftError: test_drifts: two samples gave different outputs" in text
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "rtol", "same"),
+    [
+        ([1.0, 0.0], [1.000009, 0.0], 1e-5, True),
+        ([1.0, 0.0], [1.0, 1e-5], 1e-5, False),  # element by element
+        ([1.0, 0.0], [1.0, 0.0009], 1e-3, True),  # by the norm of the difference
+        ([1.0, 0.0], [1.0, 0.0011], 1e-3, False),
+        ([np.nan, np.inf], [np.nan, np.inf], 1e-3, True),
+        ([np.nan, 1.0], [2.0, 1.0], 1e-3, False),
+        ([2.0, 1.0], [np.nan, 1.0], 1e-3, False),
+        ([1000, 1], [1000, 2], 1e-3, False),  # integers are compared exactly
+        ([1.0, 1.0], [1.0], 1e-3, False),
+    ],
+)
+def test_samples_agree_within_the_tolerance(first, second, rtol, same):
+    assert close_to(np.array(first), np.array(second), rtol) == same
 
 
 def test_without_warm_up_the_first_timed_call_is_the_first_call(ran):

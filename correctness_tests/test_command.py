@@ -469,6 +469,26 @@ def test_unwritable_curve_ends_training_with_a_checkpoint(tmp_path, play):
     assert Filling.load(tmp_path / "run" / runs.CHECKPOINT).step == 20
 
 
+@pytest.mark.parametrize("ignored", [False, True])
+def test_closed_terminal_stops_a_training_unless_nohup_ignores_it(tmp_path, play, ignored):
+    class HungUp(Player):
+        def learn(self):
+            os.kill(os.getpid(), signal.SIGHUP)
+            return super().learn()
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else lambda *of_signal: None)
+    try:
+        if ignored:
+            play("train", tmp_path / "it", "--steps", 20, agent=HungUp)
+        else:
+            with pytest.raises(SystemExit) as ended:
+                play("train", tmp_path / "it", "--steps", 20, agent=HungUp)
+            assert ended.value.code == 128 + signal.SIGHUP
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert HungUp.load(tmp_path / "it").step == (20 if ignored else 10)
+
+
 HANGS = """
 import time
 from correctness_tests.toy_agent import Player
@@ -504,8 +524,8 @@ from rl_impls.common.procgen_env import default_threads
 class Threaded(Player):
     def learn(self):
         import torch
-        spins = os.environ["GOMP_SPINCOUNT"]
-        print(torch.get_num_threads(), "threads,", default_threads(), "of games,", spins, "spins")
+        print(torch.get_num_threads(), "threads,", default_threads(), "of games,", os.environ["NPROC"], "of XLA")
+        print(torch.get_num_interop_threads(), "operations at a time,", os.environ["GOMP_SPINCOUNT"], "spins")
         return super().learn()
 
 assert "torch" not in sys.modules
@@ -525,9 +545,11 @@ command.main(Threaded)
 def test_default_threads_depend_on_the_size_of_the_net(tmp_path, words, variable, threads):
     (tmp_path / "it.yaml").write_text("threads: 2\n")
     words = [word.format(file=tmp_path / "it.yaml") for word in words]
-    done = python("-c", THREADS, "train", tmp_path / "it", "--steps", 1, *words, OMP_NUM_THREADS=variable)
+    words = ["--steps", 1, "--inter-op-threads", 3, *words]
+    done = python("-c", THREADS, "train", tmp_path / "it", *words, OMP_NUM_THREADS=variable)
     assert f"{threads} thread" in done.stdout.splitlines()[1]
-    assert f"\n{threads} threads, {threads} of games, 1000 spins\n" in done.stdout
+    assert f"\n{threads} threads, {threads} of games, {threads} of XLA\n" in done.stdout
+    assert "\n3 operations at a time, 1000 spins\n" in done.stdout
 
 
 def test_train_needs_a_file_or_a_folder(tmp_path, play):

@@ -37,6 +37,7 @@ ITEMS = {  # items of a call, from which rates are computed
 MOVED = [  # benchmarks whose stated bytes are those of all arguments and outputs
     "mario.preprocess[full-numpy-1-84]",
     "pirl.forward[full-numpy-8-host-32]",
+    "procgen.forward[full-numpy-64-nature]",
     "procgen.gae[full-numpy-16]",
     "procgen.vtrace[full-numpy-16]",
     "snake.forward[full-numpy-64]",
@@ -68,6 +69,16 @@ def test_stated_bytes_are_those_of_arguments_and_outputs(identity):
     op = record(BENCHMARKS[identity], 0).op
     arrays = leaves([list(op.problem.args), op.backend.to_host(op.call(*op.args))])
     assert sum(array.nbytes for array in arrays) == op.problem.bytes
+
+
+def test_costs_of_procgen_that_are_not_those_of_arrays_or_of_torch():
+    first = 14 * 14 * (8 * 8 * 3 * 32)  # multiplications of each layer for one picture
+    others = 6 * 6 * (4 * 4 * 32 * 64) + 4 * 4 * (3 * 3 * 64 * 64) + 2 * 1024 * 512 + 512 * 15 + 512
+    update = 2 * 256 * (2 * first + 3 * others)  # no gradient of the pictures
+    last = 2 * 16 * (first + others)  # the pictures after the rollout are only evaluated
+    assert problem_of(BENCHMARKS["procgen.impala_update[full-torch-256]"], 0).flops == update + last
+    steps = problem_of(BENCHMARKS["procgen.env_step[full-numpy-64-coinrun]"], 0)
+    assert steps.bytes == 8 * 64 * (4 + 64 * 64 * 3 + 4 + 1)  # action, frame, reward and end of each
 
 
 def make_counter():

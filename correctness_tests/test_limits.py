@@ -88,6 +88,22 @@ def test_rate_and_share_are_of_one_call():
     assert (found["limit_share"], found["bound"]) == (pytest.approx(32 * 4 * 400 / 1e-3 / 1e8), "bytes")
 
 
+def test_phases_of_a_row_are_seconds_per_call():
+    found = row_of("test_act[full-numpy]", pirl.forward(0, batch_size=1), calls=10, phases={"a": 5.0}, lag=2.0)
+    assert (found["phases"], found["lag"]) == ({"a": 0.5}, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("share", "bound", "words"),
+    [
+        (None, None, "-"), (0.0123, "flops", "1.2%"), (0.1, "bytes", "10%"), (1.0, "bytes", "100%"),
+        (1.5, "bytes", "in cache"), (1.5, "flops", "150%"),
+    ],
+)  # fmt: skip
+def test_share_in_words(share, bound, words):
+    assert limits.share_words(share, bound) == words
+
+
 def test_row_above_the_measured_peak_is_a_warning():
     rows = [
         {"id": "too fast", "limit_share": 1.01, "bound": "flops"},

@@ -139,6 +139,18 @@ def test_episode_statistics_equal_those_of_gymnasium(make):
     assert len({episode[0] for episode in ended_episodes}) > 1
 
 
+def test_losses_count_in_returns_where_no_other_environment_gains(make):
+    env, totals, losses = make("fruitbot", 8), np.zeros(8), 0
+    for action in drawn(120, 8):
+        _, rewards, ended = env.advance(action)
+        totals = totals + rewards
+        np.testing.assert_array_equal(env.finished.returns, totals[ended])
+        totals[ended] = 0
+        np.testing.assert_array_equal(env.returns, totals)
+        losses += rewards.min() < 0 == rewards.max()
+    assert losses > 0
+
+
 def test_completed_level_is_solved_and_lost_level_is_not(make):
     env = make("leaper", 16)
     ended = []

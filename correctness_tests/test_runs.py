@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import multiprocessing
 import re
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
+from correctness_tests.waiting import until
 from rl_impls.common import runs, training
 
 
@@ -90,6 +93,25 @@ def test_compare_shows_settings_and_figures_of_runs(tmp_path, capsys, monkeypatc
     assert "<script src=" not in page
 
 
+def test_running_mean_is_over_the_last_20_values_without_nans():
+    found = runs.smoothed([math.nan, *map(float, range(29))])
+    assert math.isnan(found[0])
+    assert (found[1], found[2], found[19], found[29]) == (0.0, 0.5, 9.0, 18.5)  # the last one of 9 to 28
+
+
+def test_best_checkpoint_has_the_highest_mean_of_20_returns(tmp_path):
+    recorder, kept = runs.Recorder(tmp_path / "run", 0), []
+    for step, value in enumerate([100.0, *20 * [1.0], *20 * [2.0]], 1):
+        recorder.add(step, float(step), {"return": value})
+        if step in (21, 41):  # with a mean of 1 and of 2
+            checkpoint = tmp_path / f"of step {step}"
+            checkpoint.write_text(checkpoint.name)
+            recorder.keep_best(checkpoint)
+            kept.append((tmp_path / "run" / runs.BEST).read_text())
+    recorder.close()
+    assert kept == ["of step 21", "of step 41"]
+
+
 @pytest.mark.parametrize("text", [None, "no JSON"])
 def test_folder_that_is_no_run_is_an_error(tmp_path, text):
     if text:
@@ -106,6 +128,18 @@ def test_peak_memory_includes_freed_memory():
     now, peak = map(int, shown.split())
     assert now < 50e6
     assert 390e6 < peak < 450e6
+
+
+def test_memory_includes_that_of_child_processes():
+    before = runs.memory()
+    process = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,), daemon=True)
+    process.start()
+    try:
+        until(lambda: runs.memory() > before + 5_000_000, "the memory of an interpreter", seconds=30)
+    finally:
+        process.kill()
+        process.join()
+        process.close()
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 
 from correctness_tests.quick import quick
 from correctness_tests.waiting import alive, limit, started, state_of, until
+from rl_impls.common.starting import THREAD_VARIABLES, threads_of_started
 
 limited = limit("processes")
 
@@ -74,6 +75,26 @@ def test_single_threaded_workers_are_forked_and_others_spawned(tmp_path, threads
     for each in found:
         assert each["variables"] == [str(threads)] * 3
         assert all(Path(path).is_relative_to(ROOT) for path in each["modules"])
+
+
+def test_thread_variables_are_set_only_while_a_process_starts(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    with threads_of_started(2):
+        assert [os.environ[name] for name in THREAD_VARIABLES] == ["2"] * 3
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "MKL_NUM_THREADS" not in os.environ
+
+
+def test_workers_run_on_the_cores_that_the_parent_has_when_it_starts_them(tmp_path):
+    cores = said(
+        tmp_path,
+        "os.sched_setaffinity(0, range(os.cpu_count()))  # this test may have fewer",
+        "say()",
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the fork server keeps all",
+        "print(json.dumps([each['cores'] for each in say()[1]]))",
+    )
+    assert cores == [1, 1]
 
 
 def test_killed_fork_server_is_replaced(tmp_path):

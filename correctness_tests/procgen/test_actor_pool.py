@@ -253,6 +253,15 @@ def test_actor_that_dies_repeatedly_is_given_up(faults):
     assert not children()
 
 
+def test_actor_that_answers_in_between_may_die_any_number_of_times():
+    pool = pool_of(depth=1)
+    for number in range(workers.LIVES + 1):
+        os.kill(pool.members[1][1].pid, signal.SIGKILL)
+        pool.request(number)
+        np.testing.assert_array_equal(pool.take(number).rewards, np.full((2, 4), number))
+    assert pool.replaced == workers.LIVES + 1
+
+
 @pytest.mark.parametrize("how", ["closed twice", "collected"])
 def test_closed_or_collected_pool_leaves_no_process(how):
     pool = pool_of()

@@ -105,7 +105,7 @@ def test_agent_trains_its_algorithm_and_reports_losses_and_finished_episodes(alg
     config = agent.loop.config
     assert {name: config[name] for name in given} == given
     env = {"game": "bossfight", "mode": "hard", "num_levels": 9, "start_level": 4, "num_envs": 2, "seed": agent.seed}
-    assert config["env"] == env
+    assert (config["env"], config["seed"]) == (env, agent.seed)
     with made(algorithm, config) as loop:
         rewards, ended, _ = loop(numbers(*range(4)))
         parts = loop.parts.mean(axis=1)

@@ -9,7 +9,7 @@ from correctness_tests.procgen.agent_sizes import FIGURES
 from correctness_tests.waiting import limit
 from rl_impls.common.checks import LARGEST
 from rl_impls.common.procgen_env import GAMES, NONE, Episodes, ProcgenVectorEnv
-from rl_impls.procgen._numpy import logits_and_values
+from rl_impls.procgen._numpy import logits_and_values, sample_actions
 from rl_impls.procgen.agent import Config
 from rl_impls.procgen.evaluation import HELD_OUT, RANGES, UNSEEN, evaluate, level_sets, play_episodes, score
 from rl_impls.procgen.net import init_net
@@ -77,15 +77,22 @@ def test_training_levels_may_not_reach_the_held_out_ones():
             Config(levels=levels, start_level=start_level)
 
 
-def test_deterministic_evaluation_takes_the_likeliest_actions():
+def act(params, obs, rng):
+    """Take the likeliest actions of two environments, or sample them if there is a random generator."""
+    logits, _ = logits_and_values(params, obs)
+    return logits.argmax(1) if rng is None else sample_actions(logits, rng.random(2, np.float32))[0]
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_evaluation_takes_the_likeliest_actions_or_samples_them_by_its_seed(deterministic):
     config, params = Config(backend="numpy", game="bossfight", levels=10), init_net(np.random.default_rng(0))
-    found = evaluate(config, params, 2, seed=4, deterministic=True)
+    found = evaluate(config, params, 2, seed=4, deterministic=deterministic)
     assert list(found) == FIGURES
     for name, levels in (("training", {}), ("held_out", {"start_level": HELD_OUT, "num_levels": UNSEEN})):
         envs = ProcgenVectorEnv(**config.env(4) | {"num_envs": 2} | levels, threads=1)
-        wanted, obs = {}, envs.observe()
+        wanted, obs, rng = {}, envs.observe(), None if deterministic else np.random.default_rng(4)
         while len(wanted) < 2:
-            obs, *_ = envs.advance(logits_and_values(params, obs)[0].argmax(1))
+            obs, *_ = envs.advance(act(params, obs, rng))
             for index, total, length in zip(*envs.finished[:3]):
                 wanted.setdefault(index, (total, length))
         envs.close()

@@ -46,17 +46,45 @@ def test_two_updates_on_half_batches_equal_two_on_the_whole(pair, one_thread):
     assert not np.allclose(pair["losses"], losses, rtol=1e-4)  # each process has its own half
 
 
-def test_the_average_of_all_gradients_is_clipped(one_thread):
+@pytest.fixture
+def silent_partner():
+    """Join a group of two processes, of which the other one adds nothing to any sum."""
     from torch import distributed
 
-    distributed.init_process_group("fake", rank=0, world_size=2)  # the other process adds nothing to any sum
-    try:
-        update, call = learner("a2c_update", "torch", processes=2, max_grad_norm=1e-4)
-        call(problem("a2c_update")[1][0])
-    finally:
-        distributed.destroy_process_group()
-    norm = np.sqrt(sum(np.square(each).sum() for each in gradient_of(update).values()))
+    distributed.init_process_group("fake", rank=0, world_size=2)
+    yield
+    distributed.destroy_process_group()
+
+
+def gradient(**changed):
+    """Return the gradients of an update of A2C, by name."""
+    update, call = learner("a2c_update", "torch", **changed)
+    call(problem("a2c_update")[1][0])
+    return gradient_of(update)
+
+
+@pytest.mark.usefixtures("silent_partner")
+def test_the_average_of_all_gradients_is_clipped(one_thread):
+    found = gradient(processes=2, max_grad_norm=1e-4)
+    norm = np.sqrt(sum(np.square(each).sum() for each in found.values()))
     assert norm == pytest.approx(1e-4, rel=0.02)
+
+
+@pytest.mark.usefixtures("silent_partner")
+def test_gradients_are_averaged_and_not_summed(one_thread):
+    alone, found = gradient(max_grad_norm=1e9), gradient(processes=2, max_grad_norm=1e9)
+    for name, value in alone.items():
+        np.testing.assert_allclose(found[name], value / 2, rtol=1e-4, atol=1e-6 * np.abs(value).max(), err_msg=name)
+
+
+@pytest.mark.usefixtures("silent_partner")
+def test_deviation_of_all_advantages_is_about_their_common_mean():
+    import torch
+
+    from rl_impls.procgen.group import mean_and_std
+
+    mean, std = mean_and_std(torch.tensor([1.0, 3.0]))
+    assert (float(mean), float(std)) == (1.0, 1.0)  # the mean is 2 / 2, and the squares around it add up to 0 + 4
 
 
 @pytest.mark.slow

@@ -24,6 +24,8 @@ from correctness_tests.procgen.loops import (
 from correctness_tests.quick import quick
 from correctness_tests.strategies import SEEDS
 from correctness_tests.waiting import limit
+from rl_impls.common.procgen_env import FRAME
+from rl_impls.procgen._numpy import logits_and_values
 from rl_impls.procgen.rollouts import draw_uniforms, minibatches
 
 pytestmark = pytest.mark.usefixtures("one_thread", "installed")
@@ -64,6 +66,18 @@ def test_loop_matches_a_plain_loop(algorithm, backend, form):
         steps = STEPS * ENVS if algorithm == "impala" else 1  # over which the loss is summed
         np.testing.assert_allclose(found, steps * total, rtol=1e-4, atol=1e-5)
         assert apart(loop.params, weights[1], played()[1]) < 5e-3
+
+
+def test_bfloat16_acts_with_the_weights_of_the_last_update():
+    with made("a2c", config_of("a2c"), form="bfloat16") as loop:
+        loop(numbers(0))
+        weights = loop.params
+        loop(numbers(1))
+        rollout = loop.storage.read()
+    obs = rollout.obs[:-1].reshape(-1, *FRAME)
+    now, before = (logits_and_values(params, obs)[1] for params in (weights, played()[1]))
+    rounding, update = (np.abs(rollout.values.ravel() - values).max() for values in (now, before))
+    assert 4 * rounding < update
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "impala"])

@@ -129,6 +129,9 @@ def test_lag_of_one_plays_the_next_rollout_with_the_weights_before_the_update(al
         assert_played_by(config, loop.rollouts, [weights[k] for k in (0, 0, 1, 2)])
         with pytest.raises(AssertionError):
             assert_played_by(config, loop.rollouts, [weights[k] for k in (0, 1, 1, 2)])
+        loop.reset()
+        loop(numbers(0))  # by the initial weights
+        assert loop.stats() == {"policy_lag": 0, "most_policy_lag": 0, "replaced_actors": 0}
 
 
 @pytest.mark.slow

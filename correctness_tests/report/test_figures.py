@@ -93,6 +93,13 @@ def test_a_waterfall_goes_from_naive_by_each_option_to_full(run_of):
     assert ring["low"] < ring["y"] < ring["high"]
 
 
+def test_an_option_is_called_slower_only_if_its_interval_is_below_1(run_of):
+    times = {"naive": 8e-3, "only_ring": 16e-3, "only_relu": 8.1e-3}
+    found = [ours("train_step", form, seconds=seconds) for form, seconds in times.items()]
+    ring, relu = only(options.chapter(run_of(found).rows)).series[0].points
+    assert (ring["kind"], relu["kind"]) == ("slower", "no significant difference")
+
+
 def test_phases_are_shares_and_seconds_per_item(run_of):
     rows = run_of([ours(phases={"environment": 2e-4, "learning": 6e-4}), ours(form="naive", phases={"waiting": 1e-3})])
     figure = only(phases.chapter(rows.rows))
@@ -142,6 +149,14 @@ def test_claims_are_shown_as_promised_and_as_measured():
     assert {series.name: len(series.points) for series in figure.series} == {"partly": 1, "promised": 2}
     assert "1 partly, 1 needs cuda" in chapter.lead
     assert "812 samples/s" in chapter.html
+
+
+def test_the_page_counts_the_published_figures_that_hold(run_of):
+    missing = context(None, "needs cuda", low=None, high=None, n=0)
+    found = claims(context(5.0, "holds"), context(), missing)
+    found["claims"].append(claims(context(5.0, "holds"), least=None)["claims"][0])  # of no published figure
+    text = page([run_of([ours()])], Claims.model_validate(found))
+    assert "<b>1 of 2</b> claims hold" in text
 
 
 def test_the_gates_verdicts_are_shown_worst_first():
@@ -203,6 +218,12 @@ def test_the_recommendation_comes_first_and_empty_cards_say_what_is_missing(run_
         "options", "phases", "threads", "claims", "gate", "history",
     ]  # fmt: skip
     assert "No other numbers of threads<span></span> here; <code>make bench-threads</code> times them." in text
+
+
+def test_a_run_of_single_samples_is_shown_without_intervals(run_of):
+    text = page([run_of([ours(samples=1), ours(backend="jax", samples=1)])])
+    assert '"low":null' in text
+    assert "2 of 2 benchmarks have one sample" in text
 
 
 def test_a_name_cannot_end_the_script_that_holds_the_data():

@@ -34,6 +34,13 @@ def test_one_sample_has_no_interval(tmp_path, made):
     assert math.isnan(row["high"])
 
 
+def test_interval_of_a_file_without_samples_is_that_of_its_quartiles(tmp_path):
+    made = foreign("test_sort") | {"stats": {"median": 1e-3, "iqr": 90e-6, "rounds": 9}}
+    row = read(write(tmp_path, "a.json", foreign_result([made]))).rows[0]
+    # 1.57 x 90 µs / sqrt(9) to either side, and 3% for the difference between processes
+    assert (row["low"], row["high"]) == pytest.approx((952.9e-6 * 0.97, 1047.1e-6 * 1.03))
+
+
 WANTED = "not the JSON of a pytest-benchmark run, as make bench writes it"
 WHOLE = json.dumps(result([ours()]))
 

@@ -20,8 +20,10 @@ def test_the_text_table_shows_time_spread_rate_and_share():
 @pytest.mark.parametrize(
     ("shown", "wanted"),
     [
-        (quantity(2.5), "2.5"), (quantity(1234), "1.23k"), (quantity(2.34e9), "2.34G"),
-        (duration(2), "2 s"), (duration(0.9994), "999 ms"), (duration(2e-6), "2 µs"),
+        (quantity(2.5), "2.5"), (quantity(1234), "1.23k"), (quantity(2.34e9), "2.34G"), (quantity(7.74e14), "774T"),
+        (quantity(999.4), "999"), (quantity(999.6), "1k"), (quantity(999_600), "1M"),
+        (duration(2), "2 s"), (duration(0.9994), "999 ms"), (duration(0.9996), "1 s"), (duration(2e-6), "2 µs"),
+        (duration(0.9996e-3), "1 ms"),
         (percent(0.0994), "9.9%"), (percent(1.4), "140%"),
         (factor(0.1), "0.10"), (factor(9.99), "9.99"), (factor(10.0), "10"),
         (ratio_words(Span(2.0, 1.5, 3.0)), "2.00 (1.50-3.00)"),

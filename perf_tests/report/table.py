@@ -25,18 +25,20 @@ UNBROKEN = re.compile(r"(?<=\d) (?=µs\b|ms\b|s\b)")  # spaces between a number 
 
 def quantity(value: float) -> str:
     """Format three significant digits with a prefix: 12.3k, 4.56M."""
-    for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= factor:
-            return f"{value / factor:.3g}{prefix}"
-    return f"{value:.3g}"
+    rounded = float(f"{value:.3g}")  # first, because 999.6 is 1k and not 1e+03
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if rounded >= factor:
+            return f"{rounded / factor:.3g}{prefix}"
+    return f"{rounded:.3g}"
 
 
 def duration(seconds: float) -> str:
     """Format seconds with three significant digits in µs, ms or s."""
+    rounded = float(f"{seconds:.3g}")  # first, as in :func:`quantity`
     for factor, unit in ((1.0, "s"), (1e-3, "ms")):
-        if seconds >= factor:
-            return f"{seconds / factor:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} µs"
+        if rounded >= factor:
+            return f"{rounded / factor:.3g} {unit}"
+    return f"{rounded / 1e-6:.3g} µs"
 
 
 def percent(part: float) -> str:
