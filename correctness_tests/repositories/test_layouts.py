@@ -195,6 +195,15 @@ def test_an_import_from_the_working_tree_is_refused(tmp_path):
     assert f"base imports {made.root / 'hidden/deep.py'} from the repository instead of its own tree" in text
 
 
+def test_each_side_imports_its_source_although_a_build_in_an_ignored_folder_is_on_the_path(tmp_path):
+    files = {"src/pkg/__init__.py": work(slow=100), "tests/conftest.py": CLOCK, ".gitignore": f"{IGNORED}build/\n"}
+    made = Repository(tmp_path / "repository", files | {"tests/test_pkg.py": USES.format(module="pkg")})
+    # such as build/__editable__.pkg-1, which a strict editable install of setuptools adds to the path
+    made.at("start", dict.fromkeys(("src/pkg/__init__.py", "build/lib/pkg/__init__.py"), work(slow=200)))
+    code, text = gated(made, tmp_path, PYTHONPATH=str(made.root / "build/lib"))
+    assert (code, "1 slower" in text) == (1, True), text
+
+
 def test_a_folder_named_like_an_installed_package_is_no_code_under_test(tmp_path):
     files = {"pkg/__init__.py": work(slow=100), "benchmarks/conftest.py": CLOCK, ".gitignore": IGNORED}
     files |= {"benchmarks/test_it.py": USES.format(module="pkg"), "pluggy/release.py": "VERSION = 1\n"}

@@ -306,7 +306,8 @@ class Benchmarks:
         revisions.snapshot(self.top, folder, self.parts(), self.ignore)
         if self.build:  # it generates and compiles them
             return
-        packages = trees.package_paths(self.top, self.paths, *self.import_folders(self.paths))
+        folders, bases = self.import_folders(self.paths)
+        packages = trees.package_paths(self.top, self.paths, folders, bases)
         compiled = [*revisions.untracked(self.top, packages, "*.so"), *installed.compiled_files(self.root, self.top)]
         for name in compiled:
             if not revisions.matches_any(name, self.ignore):
@@ -314,6 +315,9 @@ class Benchmarks:
                     f"{name} is compiled and not in git, so neither side has it; give the command that builds it, for "
                     "example --gate-build 'python -m pip install --no-deps .'; or add it to ignore in [tool.rlgauge]"
                 )
+        # A directory that git ignores, such as build/lib, holds head's code, which base must not import.
+        copied = [name for name in folders if (folder / name).is_dir()]
+        packages = trees.package_paths(self.top, self.paths, copied, bases)
         self.generated = revisions.ignored(self.top, packages, "*.py")
         trees.copy_files(self.generated, self.top, folder)
 
