@@ -204,6 +204,19 @@ def test_each_side_imports_its_source_although_a_build_in_an_ignored_folder_is_o
     assert (code, "1 slower" in text) == (1, True), text
 
 
+def test_base_runs_without_a_conftest_that_head_has_moved(tmp_path):
+    option = '\n\ndef pytest_addoption(parser):\n    parser.addoption("--toys")  # pytest rejects a second one\n'
+    files = {"pkg/__init__.py": work(slow=100), "conftest.py": CLOCK + option, ".gitignore": IGNORED}
+    made = Repository(tmp_path / "repository", files | {"tests/test_pkg.py": USES.format(module="pkg")})
+    moved = {"conftest.py": None, "tests/conftest.py": CLOCK + option}
+    made.at("start", moved)
+    code, text = gated(made, tmp_path, COLLECT)
+    assert (code, "1 unchanged" in text) == (0, True), text
+    made.at("start", moved | {"pkg/__init__.py": work(slow=200)})
+    code, text = gated(made, tmp_path)
+    assert (code, "1 slower" in text) == (1, True), text
+
+
 def test_a_folder_named_like_an_installed_package_is_no_code_under_test(tmp_path):
     files = {"pkg/__init__.py": work(slow=100), "benchmarks/conftest.py": CLOCK, ".gitignore": IGNORED}
     files |= {"benchmarks/test_it.py": USES.format(module="pkg"), "pluggy/release.py": "VERSION = 1\n"}

@@ -345,13 +345,17 @@ class Benchmarks:
             trees.overlay(tree, built, code, self.paths)
             trees.copy_files([ini] if ini and not (tree / ini).exists() else [], benchmarks, tree)
         else:  # both sides use head's pytest settings
-            trees.overlay(tree, built, benchmarks, [*self.paths, *([ini] if ini else [])])
+            trees.overlay(tree, built, benchmarks, [*self.shared_paths(code), *([ini] if ini else [])])
         (tree / ".git").mkdir(exist_ok=True)  # code that searches for the repository root stops here
         (folder / "tool").mkdir()
         (folder / "tool" / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
         variables = {"PYTHONPATH": self.search_path(tree, python, folder), **cache_variables(folder)}
         worker = self.worker_arguments(tree, folder, files, self.imports(tree, python), renamed=renamed)
         return Side(name, tree, python, worker, variables, start=self.start_in(tree))
+
+    def shared_paths(self, code: Path) -> list[str]:
+        """Return the benchmark paths, and each ``conftest.py`` above them that a revision has but head may lack."""
+        return [*self.paths, *trees.conftests(self.paths, code)]
 
     def start_in(self, tree: Path) -> Path:
         """Return the directory of a tree in which its workers start, and create it if the revision lacks it."""
@@ -479,7 +483,7 @@ class Benchmarks:
 
         Files in `without`, ignored files and benchmarks that both sides share are excluded.
         """
-        shared, own = ([], self.paths) if self.own_benchmarks else (self.paths, [])
+        shared, own = ([], self.paths) if self.own_benchmarks else (self.shared_paths(code), [])
         included = [*only, *own]
         files = [
             file
