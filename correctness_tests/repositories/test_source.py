@@ -71,3 +71,8 @@ def test_a_build_excludes_a_lock_file_and_depends(source):
         source(build="make", lock="requirements.txt")
     with pytest.raises(GateError, match="build and depends are both set: remove depends"):
         source(build="make", depends={"*": ["pkg"]})
+
+
+def test_a_lock_file_must_exist(source, tmp_path):
+    with pytest.raises(GateError, match=f"^lock 'absent.txt': {tmp_path} has no such file$"):
+        source(lock="absent.txt")

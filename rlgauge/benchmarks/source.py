@@ -84,6 +84,8 @@ class Benchmarks:
         if self.build and (config.lock or config.depends):
             other = "lock" if config.lock else "depends"
             raise GateError(f"build and {other} are both set: remove {other}, which has no effect on built packages")
+        if config.lock and not (self.settings / config.lock).is_file():
+            raise GateError(f"lock {config.lock!r}: {self.settings} has no such file")
         self.project_modules = [name for name in installed.modules_of(self.root, self.top) if not is_test_folder(name)]
         self.names: list[str] = []
         self.paths: list[str] = []
@@ -291,7 +293,8 @@ class Benchmarks:
             return []
         ini = self.ini_file()
         settings = [self.relative(folder / FILE) for folder in {self.root, self.settings} if (folder / FILE).is_file()]
-        return [*map(self.from_settings, self.config.include), *self.paths, *([ini] if ini else []), *settings]
+        named = [*self.config.include, *([self.config.lock] if self.config.lock else [])]
+        return [*map(self.from_settings, named), *self.paths, *([ini] if ini else []), *settings]
 
     def export(self, commit: str, folder: Path) -> None:
         """Write the files of a commit (full hash) that a side needs to a directory, with the generated files."""
@@ -445,7 +448,7 @@ class Benchmarks:
         if self.build:
             return nullcontext(self.python_for) if self.python_for else self.builds()
         if self.config.lock:
-            return environments(self.cache, self.config.lock)
+            return environments(self.cache, self.config.lock, self.relative(self.settings))
         return nullcontext(lambda name, code: PYTHON)
 
     def builds(self) -> AbstractContextManager[Callable[[str, Path], Path]]:
