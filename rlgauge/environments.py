@@ -44,7 +44,8 @@ def python_for(name: str, folder: Path, cache: Path, lock: str, locks: ExitStack
     missing = missing_requirement(lock_file.read_text()) if lock_file.exists() else None
     if missing is None:
         return Path(sys.executable)
-    environment = cache / f"env-{hashlib.sha256(lock_file.read_bytes()).hexdigest()[:16]}"
+    key = f"{sys.version} {sys.base_prefix} ".encode() + lock_file.read_bytes()
+    environment = cache / f"env-{hashlib.sha256(key).hexdigest()[:16]}"
     ready = environment / ".ready"
     cache.mkdir(parents=True, exist_ok=True)
     guard = locks.enter_context(environment.with_suffix(".lock").open("w"))
