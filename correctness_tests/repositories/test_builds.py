@@ -81,6 +81,16 @@ def test_a_build_runs_in_a_copy_of_its_tree_with_its_own_environment(tmp_path, m
         builds.build(made, tmp_path / "tree", ["python", "-c", "print(1); raise SystemExit('no compiler')"], "head")
 
 
+def test_a_build_installs_into_its_own_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("UV_SYSTEM_PYTHON", "1")
+    (tmp_path / "tree").mkdir()
+    words = ["sh", "-c", "pip config debug > settings; env > variables"]
+    builds.build(tmp_path / "made", tmp_path / "tree", words, "base")
+    tree, environment = builds.tree_of(builds.interpreter(tmp_path / "made")), tmp_path / "made" / "env"
+    assert f"{environment / 'pip.conf'}, exists: False" in (tree / "settings").read_text()
+    assert "UV_SYSTEM_PYTHON" not in (tree / "variables").read_text()
+
+
 def test_a_process_that_a_test_starts_imports_the_build_too(tmp_path, monkeypatch):
     site = tmp_path / "site"
     for folder in (site, tmp_path / "tree", tmp_path / "tree" / "toy"):

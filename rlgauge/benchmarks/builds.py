@@ -25,6 +25,7 @@ if sys.platform != "win32":  # where the gate only reports that it is not suppor
     import fcntl
 
 KEPT = 4  # most recently used builds
+NOT_INHERITED = "PYTHONPATH", "PYTHONHOME", "UV_SYSTEM_PYTHON"  # variables that lead out of a build's environment
 PATH_FILE = "outer.pth"  # makes packages installed here importable in the build's environment
 # Finders for editable installs come last, in processes that a test starts too: otherwise they find the working tree.
 FINDERS_LAST = f"import sys; sys.meta_path.sort(key=lambda finder: any(hasattr(finder, name) for name in {KNOWN}))"
@@ -105,7 +106,10 @@ def build(target: Path, code: Path, words: Sequence[str], name: str, folder: str
         lines = [f"import site; site.addsitedir({path!r})" for path in sites if Path(path).is_dir()]
         packages_of(python).mkdir(parents=True, exist_ok=True)
         (packages_of(python) / PATH_FILE).write_text("\n".join([*lines, FINDERS_LAST]) + "\n")
-        variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+        for script in map(python.with_name, ("pip", "pip3")):  # those on the user's PATH install into their own Python
+            script.write_text(f'#!/bin/sh\nexec "{python}" -m pip "$@"\n')
+            script.chmod(0o755)
+        variables = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
         variables.setdefault("SETUPTOOLS_SCM_PRETEND_VERSION", "0")  # a tree is not a git repository
         variables.setdefault("PYTHONUNBUFFERED", "1")  # otherwise its output may follow the error
         variables |= {"VIRTUAL_ENV": str(target / "env"), "PATH": f"{python.parent}:{variables.get('PATH', '')}"}
