@@ -186,6 +186,23 @@ def test_a_test_of_a_module_that_base_lacks_is_new_in_an_installed_project(tmp_p
     assert "test_more.py::test_slow" in text
 
 
+def test_a_test_of_a_module_that_base_lacks_is_new_in_an_installed_namespace_package(tmp_path, python):
+    files = {
+        "pyproject.toml": PROJECT.format("spaced") + '\n[tool.setuptools.packages.find]\ninclude = ["space*"]\n',
+        "space/old/__init__.py": work(slow=100),
+        "tests/conftest.py": CLOCK,
+        "tests/test_old.py": USES.format(module="space.old"),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    install(python, made.root)
+    made.at("start", {"space/new/__init__.py": work(slow=100), "tests/test_new.py": USES.format(module="space.new")})
+    made.write({"space/old/__init__.py": work(slow=100) + "# changed\n"})
+    _, text = gated(made, tmp_path, python=python)
+    assert "1 new" in text, text
+    assert "test_new.py::test_slow" in text
+
+
 def test_an_import_from_the_working_tree_is_refused(tmp_path):
     made = Repository(tmp_path / "repository", {"pkg/__init__.py": "", "hidden/deep.py": work(slow=100)})
     front = f"import sys\n\nsys.path.insert(0, {str(made.root / 'hidden')!r})\n"
