@@ -260,10 +260,14 @@ def split_at_null(output: bytes) -> list[str]:
 
 
 def digest(folder: Path, parts: Iterable[Path]) -> str:
-    """Return a hash of files' relative paths and contents, excluding Python bytecode."""
+    """Return a hash of files' relative paths and contents, excluding Python bytecode.
+
+    The content of a link to a directory is its target.
+    """
     hash_ = hashlib.sha256()
-    for path in sorted(path for path in parts if path.is_file() and path.parent.name != "__pycache__"):
-        content = path.read_bytes()
+    kept = (path for path in parts if path.is_file() or path.is_symlink())
+    for path in sorted(path for path in kept if path.parent.name != "__pycache__"):
+        content = path.read_bytes() if path.is_file() else os.fsencode(os.readlink(path))
         hash_.update(os.fsencode(f"{path.relative_to(folder)} {len(content)}\n") + content)
     return hash_.hexdigest()
 

@@ -136,6 +136,18 @@ def test_a_folder_of_tests_may_be_a_link(tmp_path):
     assert (code, "passed: 1 ok" in text) == (0, True), text
 
 
+def test_another_target_of_a_linked_package_is_a_change(tmp_path):
+    files = {f"versions/{name}/__init__.py": work(slow=units) for name, units in (("one", 100), ("two", 200))}
+    files |= {"tests/conftest.py": CLOCK, "tests/test_pkg.py": USES.format(module="pkg"), ".gitignore": IGNORED}
+    made = Repository(tmp_path / "repository", files)
+    (made.root / "pkg").symlink_to("versions/one")
+    made.commit("linked", {})
+    (made.root / "pkg").unlink()
+    (made.root / "pkg").symlink_to("versions/two")
+    code, text = gated(made, tmp_path, against="linked")
+    assert (code, "1 slower" in text) == (1, True), text
+
+
 def test_settings_come_from_the_nearest_file_that_has_some(tmp_path):
     files = {
         "pyproject.toml": '[tool.rlgauge]\nignore = ["*.txt"]\n',
