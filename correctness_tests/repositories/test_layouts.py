@@ -111,6 +111,29 @@ def test_a_sibling_project_that_is_opened_as_data_counts(siblings, python, tmp_p
     assert "1 to time" in text, text
 
 
+def test_a_sibling_project_that_is_installed_as_a_copy_is_run_from_each_sides_tree(tmp_path):
+    files = {
+        "libs/core/pyproject.toml": PROJECT.format("core"),
+        "libs/core/src/core/__init__.py": work(slow=100),
+        "apps/svc/pyproject.toml": PROJECT.format("svc"),
+        "apps/svc/svc/__init__.py": "from core import slow\n",
+        "apps/svc/tests/conftest.py": CLOCK,
+        "apps/svc/tests/test_svc.py": USES.format(module="svc"),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    info = tmp_path / "site/core-1.dist-info"
+    made.at("start", {
+        "libs/core/src/core/__init__.py": work(slow=200),
+        str(info / "METADATA"): "Metadata-Version: 2.1\nName: core\nVersion: 1\n",
+        str(info / "RECORD"): "core/__init__.py,,\n",
+        str(info / "direct_url.json"): json.dumps({"url": (made.root / "libs/core").as_uri(), "dir_info": {}}),
+        str(info.parent / "core/__init__.py"): work(slow=200),
+    })  # fmt: skip
+    code, text = gated(made, tmp_path, at="apps/svc", PYTHONPATH=str(info.parent))
+    assert (code, "1 slower" in text) == (1, True), text
+
+
 def test_the_root_of_pytest_may_lie_below_the_package(tmp_path):
     files = {
         "valid/__init__.py": work(slow=100),

@@ -33,13 +33,27 @@ def installed_by(root: Path, top: Path) -> list[metadata.PackagePath]:
 
 def installed_from(folder: Path) -> list[metadata.Distribution]:
     """Return what was installed from a directory, as pip and uv record it: the name may be known to setup.py alone."""
-    found = []
+    return [distribution for distribution in metadata.distributions() if source_of(distribution)[0] == folder]
+
+
+def source_of(distribution: metadata.Distribution) -> tuple[Path | None, bool]:
+    """Return the directory from which a distribution was installed, if any, and whether the install is editable."""
+    with suppress(ValueError, AttributeError, TypeError):  # not such a record
+        record = json.loads(distribution.read_text("direct_url.json") or "{}")
+        url = urlsplit(record.get("url", ""))
+        if url.scheme == "file":
+            return Path(unquote(url.path)).resolve(), bool(record.get("dir_info", {}).get("editable"))
+    return None, False
+
+
+def copied_projects(top: Path) -> list[Path]:
+    """Return the directories of a repository's projects that are installed as copies, without compiled files."""
+    found = list[Path]()
     for distribution in metadata.distributions():
-        with suppress(ValueError, AttributeError, TypeError):  # not such a record
-            url = urlsplit(json.loads(distribution.read_text("direct_url.json") or "{}").get("url", ""))
-            if url.scheme == "file" and Path(unquote(url.path)).resolve() == folder:
-                found.append(distribution)
-    return found
+        folder, editable = source_of(distribution)
+        if folder and folder.is_dir() and folder.is_relative_to(top) and not editable:
+            found += [] if any(file.suffix == ".so" for file in distribution.files or []) else [folder]
+    return sorted(found)
 
 
 def project_name(folder: Path) -> str:

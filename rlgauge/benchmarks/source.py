@@ -60,6 +60,7 @@ class Benchmarks:
         start: directory in which pytest was started; workers start in each side's copy of it.
         cache: directory of builds and environments that are kept between runs.
         artifact: default path of the JSON artifact.
+        copied_projects: directories of the repository's projects that are installed as copies.
         own_benchmarks: whether each side has its own benchmarks, rather than head's.
         names: ids of the selected benchmarks.
         paths: files and directories of benchmarks.
@@ -87,6 +88,7 @@ class Benchmarks:
         if config.lock and not (self.settings / config.lock).is_file():
             raise GateError(f"lock {config.lock!r}: {self.settings} has no such file")
         self.project_modules = [name for name in installed.modules_of(self.root, self.top) if not is_test_folder(name)]
+        self.copied_projects = installed.copied_projects(self.top)
         self.names: list[str] = []
         self.paths: list[str] = []
         self.renamed: dict[str, str] = {}
@@ -163,9 +165,9 @@ class Benchmarks:
 
         The first are pytest's ``pythonpath``, the repository's directories on ``sys.path`` and those of editable
         installs, except those in `benchmarks`, which pytest itself adds. The bases need not be on the path: pytest's
-        root, the directory where it was started, and that of the settings.
+        root, the directory where it was started, that of the settings, and projects that are installed as copies.
         """
-        bases = list(dict.fromkeys([self.root, self.start, self.settings]))
+        bases = list(dict.fromkeys([self.root, self.start, self.settings, *self.copied_projects]))
         guessed = [base / "src" for base in bases]
         guessed += [self.root / name for name in trees.folders_of(self.root, self.project_modules)]
         candidates = (*installed.path_folders(), *installed.editable_folders(), *guessed, *bases)
