@@ -190,6 +190,22 @@ def test_settings_come_from_the_nearest_file_that_has_some(tmp_path):
     assert (code, "pyproject.toml, line 2, tool.rlgauge.ignored" in text) == (2, True), text
 
 
+def test_settings_of_the_folder_where_pytest_is_started_count_below_its_root(tmp_path):
+    files = {
+        "pytest.ini": "[pytest]\n",
+        "part/pyproject.toml": '[tool.rlgauge]\nignore = ["*.txt"]\n',
+        "part/pkg/__init__.py": work(slow=100),
+        "part/data.txt": "1",
+        "part/tests/conftest.py": CLOCK,
+        "part/tests/test_part.py": USES.format(module="pkg"),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    made.at("start", {"part/data.txt": "2"})
+    code, text = gated(made, tmp_path, COLLECT, at="part")
+    assert (code, "1 unchanged" in text) == (0, True), text
+
+
 def test_a_project_in_a_folder_named_perf_is_code_under_test(tmp_path):
     files = {
         "perf/pyproject.toml": "[tool.pytest.ini_options]\n",

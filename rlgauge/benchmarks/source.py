@@ -77,9 +77,10 @@ class Benchmarks:
 
     def __init__(self, root: Path, config: Config, run: pytest.Config | None) -> None:
         self.root, self.config, self.run = root.resolve(), config, run
-        self.top, self.settings = revisions.top_of(root), settings_folder(root).resolve()
+        self.top = revisions.top_of(root)
         started_in = Path(run.invocation_params.dir).resolve() if run else self.root
         self.start = started_in if started_in.is_relative_to(self.top) else self.root
+        self.settings = settings_folder(root, self.start).resolve()
         self.cache, self.artifact = revisions.common_folder(root) / "rlgauge", root / FOLDER / "gate.json"
         self.own_benchmarks = bool(run and run.getoption("gate_own_benchmarks"))
         self.build = (run and run.getoption("gate_build")) or config.build
