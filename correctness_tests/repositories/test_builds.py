@@ -49,7 +49,7 @@ def toy(tmp_path_factory):
     assert toy.leftovers() == []
 
 
-def test_a_build_is_kept_for_its_command_and_the_files_of_its_tree(tmp_path, capfd):
+def test_a_build_is_kept_for_its_command_its_flags_and_the_files_of_its_tree(tmp_path, capfd, monkeypatch):
     cache, *trees = [tmp_path / name for name in ("cache", "base", "head")]
     for folder in (cache, *trees):
         folder.mkdir()
@@ -65,6 +65,8 @@ def test_a_build_is_kept_for_its_command_and_the_files_of_its_tree(tmp_path, cap
     assert built("true") == []
     (trees[1] / "fast.c").write_text("int fast, slow;")
     assert built("true") == ["gate: building head: true"]
+    assert len(built("true -j")) == 2
+    monkeypatch.setenv("CFLAGS", "-O3")
     assert len(built("true -j")) == 2
 
 
