@@ -134,6 +134,31 @@ def test_a_sibling_project_that_is_installed_as_a_copy_is_run_from_each_sides_tr
     assert (code, "1 slower" in text) == (1, True), text
 
 
+def test_a_compiled_sibling_project_that_is_installed_as_a_copy_asks_for_a_build(tmp_path):
+    files = {
+        "libs/fast/pyproject.toml": PROJECT.format("fast"),
+        "libs/fast/lib.rs": "// first\n",
+        "apps/svc/pyproject.toml": PROJECT.format("svc"),
+        "apps/svc/svc/__init__.py": "from fast import slow\n",
+        "apps/svc/tests/conftest.py": CLOCK,
+        "apps/svc/tests/test_svc.py": USES.format(module="svc"),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    info = tmp_path / "site/fast-1.dist-info"
+    made.at("start", {
+        "libs/fast/lib.rs": "// second\n",
+        str(info / "METADATA"): "Metadata-Version: 2.1\nName: fast\nVersion: 1\n",
+        str(info / "RECORD"): f"fast/__init__.py,,\n{COMPILED},,\n",
+        str(info / "direct_url.json"): json.dumps({"url": (made.root / "libs/fast").as_uri(), "dir_info": {}}),
+        str(info.parent / "fast/__init__.py"): work(slow=100),
+    })  # fmt: skip
+    code, text = gated(made, tmp_path, at="apps/svc", PYTHONPATH=str(info.parent))
+    assert code == 2, text
+    assert f"base imports fast from {info.parent / 'fast/__init__.py'} instead of its own tree" in text
+    assert "--gate-build" in text
+
+
 def test_the_root_of_pytest_may_lie_below_the_package(tmp_path):
     files = {
         "valid/__init__.py": work(slow=100),

@@ -6,6 +6,7 @@ import configparser
 import json
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -46,14 +47,21 @@ def source_of(distribution: metadata.Distribution) -> tuple[Path | None, bool]:
     return None, False
 
 
-def copied_projects(top: Path) -> list[Path]:
-    """Return the directories of a repository's projects that are installed as copies, without compiled files."""
-    found = list[Path]()
+def copied_projects(top: Path) -> tuple[list[Path], list[str]]:
+    """Return the directories of a repository's projects that are installed as copies, and modules of compiled ones.
+
+    The directories are those of projects without compiled files, whose source trees can be imported instead.
+    """
+    folders, compiled = list[Path](), list[str]()
     for distribution in metadata.distributions():
         folder, editable = source_of(distribution)
         if folder and folder.is_dir() and folder.is_relative_to(top) and not editable:
-            found += [] if any(file.suffix == ".so" for file in distribution.files or []) else [folder]
-    return sorted(found)
+            files = distribution.files or []
+            if any(file.suffix == ".so" for file in files):
+                compiled += module_names(files)
+            else:
+                folders.append(folder)
+    return sorted(folders), compiled
 
 
 def project_name(folder: Path) -> str:
@@ -96,8 +104,13 @@ def is_environment(folder: Path, top: Path) -> bool:
 
 def modules_of(root: Path, top: Path) -> list[str]:
     """Return the names of the modules that the nearest project has installed here; empty if it is not installed."""
-    files = [file for file in installed_by(root, top) if len(file.parts) > 1 or file.suffix in (".py", ".so")]
-    names = {file.parts[0].partition(".")[0] for file in files}
+    return module_names(installed_by(root, top))
+
+
+def module_names(files: Sequence[metadata.PackagePath]) -> list[str]:
+    """Return the names of the modules among installed files."""
+    modules = [file for file in files if len(file.parts) > 1 or file.suffix in (".py", ".so")]
+    names = {file.parts[0].partition(".")[0] for file in modules}
     return sorted(name for name in names if name.isidentifier() and "__" not in name and not EDITABLE.search(name))
 
 

@@ -61,7 +61,8 @@ class Benchmarks:
         start: directory in which pytest was started; workers start in each side's copy of it.
         cache: directory of builds and environments that are kept between runs.
         artifact: default path of the JSON artifact.
-        copied_projects: directories of the repository's projects that are installed as copies.
+        copied_projects: directories of the repository's projects that are installed as copies and not compiled.
+        project_modules: installed modules of the nearest project, and of compiled ones that are installed as copies.
         own_benchmarks: whether each side has its own benchmarks, rather than head's.
         names: ids of the selected benchmarks.
         paths: files and directories of benchmarks.
@@ -89,8 +90,9 @@ class Benchmarks:
             raise GateError(f"build and {other} are both set: remove {other}, which has no effect on built packages")
         if config.lock and not (self.settings / config.lock).is_file():
             raise GateError(f"lock {config.lock!r}: {self.settings} has no such file")
-        self.project_modules = [name for name in installed.modules_of(self.root, self.top) if not is_test_folder(name)]
-        self.copied_projects = installed.copied_projects(self.top)
+        self.copied_projects, compiled = installed.copied_projects(self.top)
+        modules = {*installed.modules_of(self.root, self.top), *compiled}
+        self.project_modules = sorted(name for name in modules if not is_test_folder(name))
         self.names: list[str] = []
         self.paths: list[str] = []
         self.renamed: dict[str, str] = {}
@@ -678,7 +680,9 @@ def last_match(patterns: Mapping[str, Any], name: str, default: Any) -> Any:
 
 def wrong_import(side: Side, source: str, built: bool) -> GateError:
     """Return the error for a side that imports a module from elsewhere than its own tree, or than its build."""
-    hint = "if it is an editable install, uninstall it" if built else "if the package is compiled, add --gate-build"
+    hint = "if the package is compiled, add --gate-build"
+    if built:
+        hint = "if it is an editable install, uninstall it; if it is another project, build that too"
     return GateError(
         f"{side.name} imports {source} instead of its own tree, so both sides would run the same code; {hint}"
     )
