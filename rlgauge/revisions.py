@@ -261,10 +261,9 @@ def ignored(root: Path, parts: Sequence[str], pattern: str) -> list[str]:
     return split_at_null(git(root, *command, *(f"{part}/{pattern}" for part in parts))) if parts else []
 
 
-def untracked(root: Path, parts: Sequence[str], pattern: str) -> list[str]:
-    """Return the files in some directories that match a pattern and that git does not track, ignored or not."""
-    command = "ls-files", "-z", "--others", "--"
-    return split_at_null(git(root, *command, *(f"{part}/{pattern}" for part in parts))) if parts else []
+def untracked(root: Path, patterns: Sequence[str]) -> list[str]:
+    """Return the files that match one of some patterns and that git does not track, ignored or not."""
+    return split_at_null(git(root, "ls-files", "-z", "--others", "--", *patterns)) if patterns else []
 
 
 def split_at_null(output: bytes) -> list[str]:

@@ -362,6 +362,16 @@ def test_a_compiled_file_that_git_ignores_asks_for_a_build(tmp_path):
     assert "--gate-build" in text
 
 
+def test_a_compiled_file_beside_a_single_module_asks_for_a_build(tmp_path):
+    files = {name: text for name, text in FAST.items() if not name.startswith("fast/")}
+    made = Repository(tmp_path / "repository", files | {"fast.py": work(slow=100)})
+    library = "fast.cpython-39-x86_64-linux-gnu.so"  # of another Python, because this one cannot import an empty file
+    made.at("start", {library: "", "fast.py": work(slow=101)})
+    code, text = gated(made, tmp_path)
+    assert code == 2, text
+    assert f"{library} is compiled and not in git" in text
+
+
 @pytest.mark.parametrize(
     ("files", "recorded"),
     [({"setup.cfg": "[metadata]\nname = fast\n"}, False), ({"setup.py": ""}, True)],

@@ -317,7 +317,8 @@ class Benchmarks:
             return
         folders, bases = self.import_folders(self.paths)
         packages = trees.package_paths(self.top, self.paths, folders, bases)
-        compiled = [*revisions.untracked(self.top, packages, "*.so"), *installed.compiled_files(self.root, self.top)]
+        libraries = [f"{name[:-3]}.*so" if name.endswith(".py") else f"{name}/*.so" for name in packages]
+        compiled = [*revisions.untracked(self.top, libraries), *installed.compiled_files(self.root, self.top)]
         for name in compiled:
             if not revisions.matches_any(name, self.ignore):
                 raise GateError(
