@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from .made import CLOCK, QUICK, Repository, environment, work
+from .test_locked import WHEEL, wheel
 
 IGNORED = "__pycache__/\n*.egg-info/\n.rlgauge/\n"
 PROJECT = """[build-system]
@@ -277,6 +278,26 @@ def test_a_test_of_a_module_that_base_lacks_is_new_in_an_installed_namespace_pac
     _, text = gated(made, tmp_path, python=python)
     assert "1 new" in text, text
     assert "test_new.py::test_slow" in text
+
+
+@pytest.mark.slow
+def test_a_project_has_its_installed_version_in_the_environment_of_a_lock_file(tmp_path, python):
+    settings = '\n[tool.setuptools]\npackages = ["locked"]\n\n[tool.rlgauge]\nlock = "lock.txt"\n'
+    version = "\n\nfrom importlib.metadata import version\n\nVERSION = version('locked')\n"
+    files = {
+        "pyproject.toml": PROJECT.format("locked") + settings,
+        "lock.txt": f"./{WHEEL}\n",
+        WHEEL: wheel(),
+        "locked/__init__.py": work(slow=100) + version,
+        "tests/conftest.py": CLOCK,
+        "tests/test_locked.py": USES.format(module="locked"),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    install(python, made.root)
+    made.write({"lock.txt": "# nothing\n"})
+    code, text = gated(made, tmp_path, python=python)
+    assert (code, "passed: 1 ok" in text) == (0, True), text
 
 
 def test_an_import_from_the_working_tree_is_refused(tmp_path):

@@ -19,14 +19,28 @@ EDITABLE = re.compile("^_.*editable")  # modules that make the editable installs
 
 
 def installed_by(root: Path, top: Path) -> list[metadata.PackagePath]:
-    """Return the files that the nearest project, from `root` up to `top`, has installed here; empty if none."""
+    """Return the files that the nearest project has installed here; empty if none."""
+    return [file for distribution in distributions_of(root, top) for file in distribution.files or []]
+
+
+def metadata_folders(root: Path, top: Path) -> list[Path]:
+    """Return the directories with the metadata, such as version and entry points, of the nearest project's install."""
+    found = dict[str, Path]()
+    for distribution in distributions_of(root, top):
+        for name in {file.parts[0] for file in distribution.files or [] if file.parts[0].endswith(".dist-info")}:
+            found[name] = Path(str(distribution.locate_file(name)))
+    return list(found.values())
+
+
+def distributions_of(root: Path, top: Path) -> list[metadata.Distribution]:
+    """Return the distributions that the nearest project, from `root` up to `top`, has installed here."""
     for folder in (root, *root.parents):
         name = project_name(folder)
         found = (list(metadata.distributions(name=name)) if name else []) or installed_from(folder)
         # the others are in source trees on the path, and list their sources
         installed = [distribution for distribution in found if distribution.read_text("RECORD")] or found
         if installed:
-            return [file for distribution in installed for file in distribution.files or []]
+            return installed
         if folder == top:
             break
     return []

@@ -359,6 +359,9 @@ class Benchmarks:
         (tree / ".git").mkdir(exist_ok=True)  # code that searches for the repository root stops here
         (folder / "tool").mkdir()
         (folder / "tool" / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
+        if python != PYTHON and not self.build:  # an environment of a lock file, where the project is not installed
+            for info in installed.metadata_folders(self.root, self.top):
+                (folder / "tool" / info.name).symlink_to(info)
         variables = {"PYTHONPATH": self.search_path(tree, python, folder), **cache_variables(folder)}
         worker = self.worker_arguments(tree, folder, files, self.imports(tree, python), renamed=renamed)
         return Side(name, tree, python, worker, variables, start=self.start_in(tree))
