@@ -49,6 +49,11 @@ def test_benchmarks_are_named_by_option_settings_or_testpaths_and_collection(sou
     assert source(**how).benchmark_paths() == paths
 
 
+def test_benchmarks_in_the_settings_must_exist(source):
+    with pytest.raises(GateError, match=r"^benchmarks 'nowhere' in \[tool.rlgauge\]: give an existing file or folder "):
+        source(benchmarks=["nowhere"]).benchmark_paths()
+
+
 def test_a_test_outside_the_repository_is_refused(source, tmp_path):
     with pytest.raises(GateError, match=f"^{tmp_path.parent}/site/pkg/test_a.py is not in the repository {tmp_path}: "):
         source(names=["../site/pkg/test_a.py::test_x"]).benchmark_paths()

@@ -147,7 +147,8 @@ class Benchmarks:
             base = self.start if given else self.settings
             paths = sorted(base.glob(pattern)) if glob.has_magic(pattern) else [base / pattern]
             if not paths or not all(path.exists() and path.resolve().is_relative_to(self.top) for path in paths):
-                raise GateError(f"--gate-benchmarks {pattern}: give an existing file or folder of this repository")
+                name = f"--gate-benchmarks {pattern}" if given else f"benchmarks {pattern!r} in [tool.rlgauge]"
+                raise GateError(f"{name}: give an existing file or folder of this repository")
             found += [self.relative(path.resolve()) for path in paths]
         if not found and self.run:
             folders = [self.root / path.rstrip("/") for path in self.run.getini("testpaths")]
