@@ -63,13 +63,15 @@ class Config:
         return rule_with({**self.rule, **(changes or {})})
 
 
-def settings_folder(root: Path) -> Path:
-    """Return the nearest directory from pytest's root up to git's top level that has a ``[tool.rlgauge]`` table.
+def settings_folder(root: Path, start: Path | None = None) -> Path:
+    """Return the nearest directory up to git's top level that has a ``[tool.rlgauge]`` table; `root` if none has.
 
-    Returns `root` itself if there is none.
+    The search begins in `start`, where pytest was started, if that is inside pytest's root, else in `root`.
     """
-    top = top_of(root)
-    for folder in (root.resolve(), *root.resolve().parents):
+    top, first = top_of(root), root.resolve()
+    if start and start.resolve().is_relative_to(first):
+        first = start.resolve()
+    for folder in (first, *first.parents):
         try:
             if "rlgauge" in tomllib.loads((folder / FILE).read_text()).get("tool", {}):
                 return folder

@@ -23,13 +23,16 @@ KEPT = 2  # most recently used environments, of 2.3 GB each
 
 
 @contextmanager
-def environments(cache: Path, lock: str) -> Iterator[Callable[[str, Path], Path]]:
-    """Provide ``python_for(name, folder)``, whose environments no other gate removes until this context ends.
+def environments(cache: Path, lock: str, folder: str = ".") -> Iterator[Callable[[str, Path], Path]]:
+    """Provide ``python_for(name, code)``, whose environments no other gate removes until this context ends.
 
-    `lock` is the path of the lock file within a side's directory.
+    Args:
+        cache: directory in which environments are kept.
+        lock: path of the lock file, relative to `folder`.
+        folder: directory of a side's tree in which pip runs.
     """
     with ExitStack() as locks:
-        yield lambda name, folder: python_for(name, folder, cache, lock, locks)
+        yield lambda name, code: python_for(name, code / folder, cache, lock, locks)
 
 
 def python_for(name: str, folder: Path, cache: Path, lock: str, locks: ExitStack) -> Path:
@@ -41,7 +44,8 @@ def python_for(name: str, folder: Path, cache: Path, lock: str, locks: ExitStack
     missing = missing_requirement(lock_file.read_text()) if lock_file.exists() else None
     if missing is None:
         return Path(sys.executable)
-    environment = cache / f"env-{hashlib.sha256(lock_file.read_bytes()).hexdigest()[:16]}"
+    key = f"{sys.version} {sys.base_prefix} ".encode() + lock_file.read_bytes()
+    environment = cache / f"env-{hashlib.sha256(key).hexdigest()[:16]}"
     ready = environment / ".ready"
     cache.mkdir(parents=True, exist_ok=True)
     guard = locks.enter_context(environment.with_suffix(".lock").open("w"))

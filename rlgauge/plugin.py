@@ -233,7 +233,7 @@ def pytest_configure(config: pytest.Config) -> None:
         ):
             raise GateError("--gate-against: tests that run in parallel disturb the timing: add -n 0")
         check_root(config.rootpath, config.invocation_params.dir)
-        settings = read(settings_folder(config.rootpath))
+        settings = read(settings_folder(config.rootpath, config.invocation_params.dir))
         with naming_option("--gate-rule"):
             rule = settings.rules(parse_rule(text) if (text := config.getoption("gate_rule")) else {})
         with naming_option("--gate-shard"):

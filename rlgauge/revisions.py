@@ -119,6 +119,8 @@ def hints_for(root: Path, revision: str) -> list[str]:
 def export(root: Path, commit: str, folder: Path, parts: Sequence[str] = (), ignore: Sequence[str] = ()) -> None:
     """Write the files of a commit as a checkout would, with submodules and files that ``git archive`` would omit.
 
+    Files that a sparse checkout leaves out of the working tree are left out here too.
+
     `parts` are the files and directories to write, by default all, and `ignore` patterns of submodules and LFS objects
     that may be absent. Raises GateError if the commit, a submodule or an LFS object is not in this clone.
     """
@@ -128,9 +130,14 @@ def export(root: Path, commit: str, folder: Path, parts: Sequence[str] = (), ign
         within = os.fsdecode(git(root, "rev-parse", "--show-prefix")).strip()
         top = root / os.fsdecode(git(root, "rev-parse", "--show-cdup")).strip()
         git(top, "read-tree", f"{commit}:{within}", index=index)
-        names = git(top, "ls-files", "-z", "--", *parts, index=index) if parts else None
-        which = ["--all"] if names is None else ["-z", "--stdin"]
-        git(top, *NO_LFS, "checkout-index", *which, f"--prefix={folder.absolute()}{os.sep}", stdin=names, index=index)
+        left_out = not_checked_out(root)
+        names = [
+            name
+            for name in split_at_null(git(top, "ls-files", "-z", "--", *parts, index=index))
+            if name not in left_out
+        ]
+        command = "checkout-index", "-z", "--stdin", f"--prefix={folder.absolute()}{os.sep}"
+        git(top, *NO_LFS, *command, stdin=os.fsencode("\0".join(names)), index=index)
         for path, recorded in submodules(top, parts, index).items():
             if not matches_any(path, ignore):
                 check_submodule(root, path, recorded)
@@ -168,6 +175,12 @@ def snapshot(root: Path, folder: Path, parts: Sequence[str] = (), ignore: Sequen
             check_submodule(root, path)
             snapshot(root / path, folder / path, (), patterns_inside(ignore, path))
     fill_pointers(root, folder, ignore, "git lfs pull")
+
+
+def not_checked_out(root: Path) -> set[str]:
+    """Return the files that a sparse checkout leaves out of the working tree."""
+    entries = (entry.partition(" ") for entry in split_at_null(git(root, "ls-files", "-t", "-z")))
+    return {name for tag, _, name in entries if tag == "S" and not os.path.lexists(root / name)}
 
 
 def submodules(root: Path, parts: Sequence[str] = (), index: Path | None = None) -> dict[str, str]:
@@ -248,10 +261,9 @@ def ignored(root: Path, parts: Sequence[str], pattern: str) -> list[str]:
     return split_at_null(git(root, *command, *(f"{part}/{pattern}" for part in parts))) if parts else []
 
 
-def untracked(root: Path, parts: Sequence[str], pattern: str) -> list[str]:
-    """Return the files in some directories that match a pattern and that git does not track, ignored or not."""
-    command = "ls-files", "-z", "--others", "--"
-    return split_at_null(git(root, *command, *(f"{part}/{pattern}" for part in parts))) if parts else []
+def untracked(root: Path, patterns: Sequence[str]) -> list[str]:
+    """Return the files that match one of some patterns and that git does not track, ignored or not."""
+    return split_at_null(git(root, "ls-files", "-z", "--others", "--", *patterns)) if patterns else []
 
 
 def split_at_null(output: bytes) -> list[str]:
@@ -260,10 +272,14 @@ def split_at_null(output: bytes) -> list[str]:
 
 
 def digest(folder: Path, parts: Iterable[Path]) -> str:
-    """Return a hash of files' relative paths and contents, excluding Python bytecode."""
+    """Return a hash of files' relative paths and contents, excluding Python bytecode.
+
+    The content of a link to a directory is its target.
+    """
     hash_ = hashlib.sha256()
-    for path in sorted(path for path in parts if path.is_file() and path.parent.name != "__pycache__"):
-        content = path.read_bytes()
+    kept = (path for path in parts if path.is_file() or path.is_symlink())
+    for path in sorted(path for path in kept if path.parent.name != "__pycache__"):
+        content = path.read_bytes() if path.is_file() else os.fsencode(os.readlink(path))
         hash_.update(os.fsencode(f"{path.relative_to(folder)} {len(content)}\n") + content)
     return hash_.hexdigest()
 

@@ -25,7 +25,10 @@ SIDE = "RLGAUGE_GATE_SIDE"  # set to base or head in a worker
 GRACE = 1.0  # seconds to clean up after SIGTERM
 PYTHON = Path(sys.executable)
 PLUGINS = "PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD"  # select pytest's plugins, also in a worker
-COMPILER_CACHES = "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR"
+COMPILER_CACHES = (
+    "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR",
+    "TORCH_EXTENSIONS_DIR",  # torch keeps an extension by its name: both sides would load the same one
+)  # fmt: skip
 
 
 class WorkerError(Exception):

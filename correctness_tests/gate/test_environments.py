@@ -118,6 +118,13 @@ def test_a_side_gets_the_environment_of_its_lock_file_unless_this_one_satisfies_
     assert calls()[0].endswith(f" --no-deps -r {LOCK}")
 
 
+def test_each_version_of_python_has_an_environment_of_its_own(side, pip, python_for, monkeypatch):
+    pip(MADE)
+    first = python_for("base", side("base", "library==3\n"))
+    monkeypatch.setattr(sys, "version", "3.99")
+    assert python_for("head", side("head", "library==3\n")) != first
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -144,6 +144,17 @@ def test_export_ignores_export_attributes(small, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"all", "clone"}
 
 
+def test_both_sides_lack_what_a_sparse_checkout_leaves_out(small, tmp_path):
+    clone, commit = tmp_path / "clone", small.git("rev-parse", "all")
+    revisions.git(tmp_path, "clone", "--quiet", str(small.root), "clone")
+    revisions.git(clone, "checkout", "--quiet", commit)
+    revisions.git(clone, "sparse-checkout", "set", "--cone", "a")
+    revisions.snapshot(clone, tmp_path / "head")
+    revisions.export(clone, commit, tmp_path / "base")
+    kept = [".gitignore", "a/link", "a/one.py", "a/run", "c.txt"]
+    assert (under(tmp_path / "base"), under(tmp_path / "head")) == (kept, kept)
+
+
 def test_a_snapshot_has_links_and_new_files_but_no_ignored_ones(small, tmp_path):
     revisions.snapshot(small.root, tmp_path / "all")
     of_a = ["a/link", "a/new é.py", "a/one.py", "a/run"]

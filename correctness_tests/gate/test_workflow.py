@@ -166,14 +166,45 @@ def test_the_action_does_not_show_the_report_of_an_earlier_use(tmp_path):
     assert not (tmp_path / "out/gate.md").exists()
 
 
-@pytest.mark.parametrize(("merged", "revision"), [(True, "HEAD^1"), (False, "abc")])
-def test_the_action_compares_with_the_base_that_is_merged(tmp_path, merged, revision):
+@pytest.fixture
+def checked_out(tmp_path):
+    """A repository whose branches main and change each have a commit of their own. -> a function that runs git in it"""
     (tmp_path / "python").write_text("#!/bin/sh\nprintf '%s\\n' \"$3\"\n")
     (tmp_path / "python").chmod(0o755)
-    identity = "-c", "user.name=a", "-c", "user.email=a@b"
-    for words in (("init", "-q"), (*identity, "commit", "-q", "--allow-empty", "-m", "merge")):
-        subprocess.run(["git", *words], cwd=tmp_path, check=True)
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
-    variables = {"PYTHON": "./python", "OUT": "out", "ARGUMENTS": "", "AGAINST": "", "BASE": "abc"}
-    given = variables | {"MERGED": head.strip() if merged else ""}
-    assert ran(tmp_path, action_step("gate"), **given) == (0, f"--gate-against={revision}\n")
+
+    def git(*words):
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
+        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "--quiet", "--initial-branch=main")
+    for name in ("start", "newer"):
+        git("commit", "--quiet", "--allow-empty", f"--message={name}")
+        git("tag", name)
+    git("checkout", "--quiet", "-b", "change", "start")
+    git("commit", "--quiet", "--allow-empty", "--message=change")
+    return git
+
+
+def against(tmp_path, **variables):
+    """Run the action without a revision. -> its exit code, and the option with the revision it chooses"""
+    given = {"PYTHON": "./python", "OUT": "out", "ARGUMENTS": "", "AGAINST": "", "MERGED": ""}
+    return ran(tmp_path, action_step("gate"), **given | variables)
+
+
+def test_the_action_compares_with_the_base_that_is_merged(tmp_path, checked_out):
+    merged = checked_out("rev-parse", "HEAD")
+    assert against(tmp_path, BASE="abc", MERGED=merged) == (0, "--gate-against=HEAD^1\n")
+
+
+@pytest.mark.parametrize(("base", "revision"), [("newer", "start"), ("start", "start"), ("abc", None)])
+def test_the_action_compares_a_branch_with_the_commit_it_starts_from(tmp_path, checked_out, base, revision):
+    commit = checked_out("rev-parse", revision) if revision else base
+    assert against(tmp_path, BASE=base, MERGED="another") == (0, f"--gate-against={commit}\n")
+
+
+def test_the_action_does_not_compare_the_base_branch_with_itself(tmp_path, checked_out):
+    checked_out("checkout", "--quiet", "main")
+    event = {"GITHUB_EVENT_NAME": "pull_request_target", "GITHUB_SHA": checked_out("rev-parse", "HEAD")}
+    code, words = against(tmp_path, BASE="start", **event)
+    assert (code, words.count("\n")) == (2, 1)
+    assert words.startswith("::error::the base branch is checked out instead of the pull request")

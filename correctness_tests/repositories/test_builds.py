@@ -49,7 +49,7 @@ def toy(tmp_path_factory):
     assert toy.leftovers() == []
 
 
-def test_a_build_is_kept_for_its_command_and_the_files_of_its_tree(tmp_path, capfd):
+def test_a_build_is_kept_for_its_command_its_flags_and_the_files_of_its_tree(tmp_path, capfd, monkeypatch):
     cache, *trees = [tmp_path / name for name in ("cache", "base", "head")]
     for folder in (cache, *trees):
         folder.mkdir()
@@ -66,6 +66,8 @@ def test_a_build_is_kept_for_its_command_and_the_files_of_its_tree(tmp_path, cap
     (trees[1] / "fast.c").write_text("int fast, slow;")
     assert built("true") == ["gate: building head: true"]
     assert len(built("true -j")) == 2
+    monkeypatch.setenv("CFLAGS", "-O3")
+    assert len(built("true -j")) == 2
 
 
 def test_a_build_runs_in_a_copy_of_its_tree_with_its_own_environment(tmp_path, monkeypatch):
@@ -79,6 +81,16 @@ def test_a_build_runs_in_a_copy_of_its_tree_with_its_own_environment(tmp_path, m
     assert [path.name for path in (tmp_path / "tree").iterdir()] == ["fast.c"]
     with pytest.raises(GateError, match=r"^head: the build failed: no compiler$"):
         builds.build(made, tmp_path / "tree", ["python", "-c", "print(1); raise SystemExit('no compiler')"], "head")
+
+
+def test_a_build_installs_into_its_own_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("UV_SYSTEM_PYTHON", "1")
+    (tmp_path / "tree").mkdir()
+    words = ["sh", "-c", "pip config debug > settings; env > variables"]
+    builds.build(tmp_path / "made", tmp_path / "tree", words, "base")
+    tree, environment = builds.tree_of(builds.interpreter(tmp_path / "made")), tmp_path / "made" / "env"
+    assert f"{environment / 'pip.conf'}, exists: False" in (tree / "settings").read_text()
+    assert "UV_SYSTEM_PYTHON" not in (tree / "variables").read_text()
 
 
 def test_a_process_that_a_test_starts_imports_the_build_too(tmp_path, monkeypatch):

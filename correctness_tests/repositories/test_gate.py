@@ -11,7 +11,7 @@ from .made import FIND, FLAT_TESTS, QUICK, SAME, SLOWED, Repository, flat, sourc
 FILE, SERVED = "benchmarks/test_sorting.py", "tests/test_served.py::TestSorting"
 SLOW, KEPT = f"{FILE}::test_slow", (f"{FILE}::test_kept[10]", f"{FILE}::test_kept[50]")
 MORE = "\n\ndef test_more(benchmark):\n    benchmark(sorting.kept, NUMBERS)\n"
-CACHES = "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR"
+CACHES = "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR", "TORCH_EXTENSIONS_DIR"
 WATCHED = f"""
 
 import json
@@ -70,6 +70,7 @@ def test_each_side_keeps_what_it_compiles_in_a_folder_of_its_own(served):
         own = [one for one in processes if one["side"] == side and f"/sides/{side}/" in one["tree"]]
         assert len(own) >= 3
         assert len({tuple(one["caches"]) for one in own}) == 1
+        assert len({*own[0]["caches"]}) == len(CACHES)
         assert all(path.startswith(own[0]["tree"].removesuffix("/tree")) for path in own[0]["caches"])
         assert [one["compiled"] for one in own] == [False] + [True] * (len(own) - 1)
 

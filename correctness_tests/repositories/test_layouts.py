@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from .made import CLOCK, QUICK, Repository, environment, work
+from .test_locked import WHEEL, wheel
 
 IGNORED = "__pycache__/\n*.egg-info/\n.rlgauge/\n"
 PROJECT = """[build-system]
@@ -111,6 +112,54 @@ def test_a_sibling_project_that_is_opened_as_data_counts(siblings, python, tmp_p
     assert "1 to time" in text, text
 
 
+def test_a_sibling_project_that_is_installed_as_a_copy_is_run_from_each_sides_tree(tmp_path):
+    files = {
+        "libs/core/pyproject.toml": PROJECT.format("core"),
+        "libs/core/src/core/__init__.py": work(slow=100),
+        "apps/svc/pyproject.toml": PROJECT.format("svc"),
+        "apps/svc/svc/__init__.py": "from core import slow\n",
+        "apps/svc/tests/conftest.py": CLOCK,
+        "apps/svc/tests/test_svc.py": USES.format(module="svc"),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    info = tmp_path / "site/core-1.dist-info"
+    made.at("start", {
+        "libs/core/src/core/__init__.py": work(slow=200),
+        str(info / "METADATA"): "Metadata-Version: 2.1\nName: core\nVersion: 1\n",
+        str(info / "RECORD"): "core/__init__.py,,\n",
+        str(info / "direct_url.json"): json.dumps({"url": (made.root / "libs/core").as_uri(), "dir_info": {}}),
+        str(info.parent / "core/__init__.py"): work(slow=200),
+    })  # fmt: skip
+    code, text = gated(made, tmp_path, at="apps/svc", PYTHONPATH=str(info.parent))
+    assert (code, "1 slower" in text) == (1, True), text
+
+
+def test_a_compiled_sibling_project_that_is_installed_as_a_copy_asks_for_a_build(tmp_path):
+    files = {
+        "libs/fast/pyproject.toml": PROJECT.format("fast"),
+        "libs/fast/lib.rs": "// first\n",
+        "apps/svc/pyproject.toml": PROJECT.format("svc"),
+        "apps/svc/svc/__init__.py": "from fast import slow\n",
+        "apps/svc/tests/conftest.py": CLOCK,
+        "apps/svc/tests/test_svc.py": USES.format(module="svc"),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    info = tmp_path / "site/fast-1.dist-info"
+    made.at("start", {
+        "libs/fast/lib.rs": "// second\n",
+        str(info / "METADATA"): "Metadata-Version: 2.1\nName: fast\nVersion: 1\n",
+        str(info / "RECORD"): f"fast/__init__.py,,\n{COMPILED},,\n",
+        str(info / "direct_url.json"): json.dumps({"url": (made.root / "libs/fast").as_uri(), "dir_info": {}}),
+        str(info.parent / "fast/__init__.py"): work(slow=100),
+    })  # fmt: skip
+    code, text = gated(made, tmp_path, at="apps/svc", PYTHONPATH=str(info.parent))
+    assert code == 2, text
+    assert f"base imports fast from {info.parent / 'fast/__init__.py'} instead of its own tree" in text
+    assert "--gate-build" in text
+
+
 def test_the_root_of_pytest_may_lie_below_the_package(tmp_path):
     files = {
         "valid/__init__.py": work(slow=100),
@@ -136,6 +185,18 @@ def test_a_folder_of_tests_may_be_a_link(tmp_path):
     assert (code, "passed: 1 ok" in text) == (0, True), text
 
 
+def test_another_target_of_a_linked_package_is_a_change(tmp_path):
+    files = {f"versions/{name}/__init__.py": work(slow=units) for name, units in (("one", 100), ("two", 200))}
+    files |= {"tests/conftest.py": CLOCK, "tests/test_pkg.py": USES.format(module="pkg"), ".gitignore": IGNORED}
+    made = Repository(tmp_path / "repository", files)
+    (made.root / "pkg").symlink_to("versions/one")
+    made.commit("linked", {})
+    (made.root / "pkg").unlink()
+    (made.root / "pkg").symlink_to("versions/two")
+    code, text = gated(made, tmp_path, against="linked")
+    assert (code, "1 slower" in text) == (1, True), text
+
+
 def test_settings_come_from_the_nearest_file_that_has_some(tmp_path):
     files = {
         "pyproject.toml": '[tool.rlgauge]\nignore = ["*.txt"]\n',
@@ -153,6 +214,22 @@ def test_settings_come_from_the_nearest_file_that_has_some(tmp_path):
     made.at("start", {"pyproject.toml": "[tool.rlgauge]\nignored = []\n"})
     code, text = gated(made, tmp_path, COLLECT, at="part")
     assert (code, "pyproject.toml, line 2, tool.rlgauge.ignored" in text) == (2, True), text
+
+
+def test_settings_of_the_folder_where_pytest_is_started_count_below_its_root(tmp_path):
+    files = {
+        "pytest.ini": "[pytest]\n",
+        "part/pyproject.toml": '[tool.rlgauge]\nignore = ["*.txt"]\n',
+        "part/pkg/__init__.py": work(slow=100),
+        "part/data.txt": "1",
+        "part/tests/conftest.py": CLOCK,
+        "part/tests/test_part.py": USES.format(module="pkg"),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    made.at("start", {"part/data.txt": "2"})
+    code, text = gated(made, tmp_path, COLLECT, at="part")
+    assert (code, "1 unchanged" in text) == (0, True), text
 
 
 def test_a_project_in_a_folder_named_perf_is_code_under_test(tmp_path):
@@ -186,6 +263,43 @@ def test_a_test_of_a_module_that_base_lacks_is_new_in_an_installed_project(tmp_p
     assert "test_more.py::test_slow" in text
 
 
+def test_a_test_of_a_module_that_base_lacks_is_new_in_an_installed_namespace_package(tmp_path, python):
+    files = {
+        "pyproject.toml": PROJECT.format("spaced") + '\n[tool.setuptools.packages.find]\ninclude = ["space*"]\n',
+        "space/old/__init__.py": work(slow=100),
+        "tests/conftest.py": CLOCK,
+        "tests/test_old.py": USES.format(module="space.old"),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    install(python, made.root)
+    made.at("start", {"space/new/__init__.py": work(slow=100), "tests/test_new.py": USES.format(module="space.new")})
+    made.write({"space/old/__init__.py": work(slow=100) + "# changed\n"})
+    _, text = gated(made, tmp_path, python=python)
+    assert "1 new" in text, text
+    assert "test_new.py::test_slow" in text
+
+
+@pytest.mark.slow
+def test_a_project_has_its_installed_version_in_the_environment_of_a_lock_file(tmp_path, python):
+    settings = '\n[tool.setuptools]\npackages = ["locked"]\n\n[tool.rlgauge]\nlock = "lock.txt"\n'
+    version = "\n\nfrom importlib.metadata import version\n\nVERSION = version('locked')\n"
+    files = {
+        "pyproject.toml": PROJECT.format("locked") + settings,
+        "lock.txt": f"./{WHEEL}\n",
+        WHEEL: wheel(),
+        "locked/__init__.py": work(slow=100) + version,
+        "tests/conftest.py": CLOCK,
+        "tests/test_locked.py": USES.format(module="locked"),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    install(python, made.root)
+    made.write({"lock.txt": "# nothing\n"})
+    code, text = gated(made, tmp_path, python=python)
+    assert (code, "passed: 1 ok" in text) == (0, True), text
+
+
 def test_an_import_from_the_working_tree_is_refused(tmp_path):
     made = Repository(tmp_path / "repository", {"pkg/__init__.py": "", "hidden/deep.py": work(slow=100)})
     front = f"import sys\n\nsys.path.insert(0, {str(made.root / 'hidden')!r})\n"
@@ -193,6 +307,28 @@ def test_an_import_from_the_working_tree_is_refused(tmp_path):
     code, text = gated(made, tmp_path, against="tests")
     assert code == 2, text
     assert f"base imports {made.root / 'hidden/deep.py'} from the repository instead of its own tree" in text
+
+
+def test_each_side_imports_its_source_although_a_build_in_an_ignored_folder_is_on_the_path(tmp_path):
+    files = {"src/pkg/__init__.py": work(slow=100), "tests/conftest.py": CLOCK, ".gitignore": f"{IGNORED}build/\n"}
+    made = Repository(tmp_path / "repository", files | {"tests/test_pkg.py": USES.format(module="pkg")})
+    # such as build/__editable__.pkg-1, which a strict editable install of setuptools adds to the path
+    made.at("start", dict.fromkeys(("src/pkg/__init__.py", "build/lib/pkg/__init__.py"), work(slow=200)))
+    code, text = gated(made, tmp_path, PYTHONPATH=str(made.root / "build/lib"))
+    assert (code, "1 slower" in text) == (1, True), text
+
+
+def test_base_runs_without_a_conftest_that_head_has_moved(tmp_path):
+    option = '\n\ndef pytest_addoption(parser):\n    parser.addoption("--toys")  # pytest rejects a second one\n'
+    files = {"pkg/__init__.py": work(slow=100), "conftest.py": CLOCK + option, ".gitignore": IGNORED}
+    made = Repository(tmp_path / "repository", files | {"tests/test_pkg.py": USES.format(module="pkg")})
+    moved = {"conftest.py": None, "tests/conftest.py": CLOCK + option}
+    made.at("start", moved)
+    code, text = gated(made, tmp_path, COLLECT)
+    assert (code, "1 unchanged" in text) == (0, True), text
+    made.at("start", moved | {"pkg/__init__.py": work(slow=200)})
+    code, text = gated(made, tmp_path)
+    assert (code, "1 slower" in text) == (1, True), text
 
 
 def test_a_folder_named_like_an_installed_package_is_no_code_under_test(tmp_path):
@@ -245,6 +381,16 @@ def test_a_compiled_file_that_git_ignores_asks_for_a_build(tmp_path):
     assert code == 2, text
     assert f"{COMPILED} is compiled and not in git" in text
     assert "--gate-build" in text
+
+
+def test_a_compiled_file_beside_a_single_module_asks_for_a_build(tmp_path):
+    files = {name: text for name, text in FAST.items() if not name.startswith("fast/")}
+    made = Repository(tmp_path / "repository", files | {"fast.py": work(slow=100)})
+    library = "fast.cpython-39-x86_64-linux-gnu.so"  # of another Python, because this one cannot import an empty file
+    made.at("start", {library: "", "fast.py": work(slow=101)})
+    code, text = gated(made, tmp_path)
+    assert code == 2, text
+    assert f"{library} is compiled and not in git" in text
 
 
 @pytest.mark.parametrize(
@@ -421,6 +567,22 @@ def test_a_file_that_git_ignores_is_named_when_a_test_reads_it(tmp_path):
     code, text = gated(made, tmp_path)
     assert code == 2, text
     assert "; the working tree has data/numbers.txt, but git ignores it" in text, text
+
+
+def test_an_option_may_name_a_folder_beside_the_repository(tmp_path):
+    option = '\n\ndef pytest_addoption(parser):\n    parser.addoption("--numbers")\n'
+    opened = "def test_slow(benchmark, pytestconfig):\n    open(pytestconfig.getoption('numbers')).close()"
+    files = {
+        "pkg/__init__.py": work(slow=100),
+        "tests/conftest.py": CLOCK + option,
+        "tests/test_pkg.py": USES.format(module="pkg").replace("def test_slow(benchmark):", opened),
+        ".gitignore": IGNORED,
+    }
+    made = Repository(tmp_path / "repository", files)
+    numbers = tmp_path / "repository-data/numbers.txt"
+    made.write({"pkg/__init__.py": work(slow=100) + "# changed\n", str(numbers): "1"})
+    code, text = gated(made, tmp_path, f"--numbers={numbers}")
+    assert (code, "passed: 1 ok" in text) == (0, True), text
 
 
 def test_only_what_is_included_is_laid_out(tmp_path):

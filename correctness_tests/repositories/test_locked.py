@@ -74,3 +74,15 @@ def test_a_base_with_other_dependencies_gets_its_own_environment_once(tmp_path):
     assert code == 0, text
     assert {path: path.stat().st_mtime_ns for path in toy.root.glob(".git/rlgauge/env-*/pyvenv.cfg")} == made
     assert toy.leftovers() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("include", ["", 'include = ["toy"]\n'])
+def test_the_lock_file_is_that_of_the_settings_in_a_project_below_the_top(tmp_path, include):
+    files = {f"part/{name}": text for name, text in flat().items() if name != ".gitignore"}
+    files |= {"part/lock.txt": "./absent.whl\n", "part/pyproject.toml": f'[tool.rlgauge]\nlock = "lock.txt"\n{include}'}
+    toy = Repository(tmp_path / "toy", files)
+    code, text = toy.run(*toy.command("HEAD", tmp_path, "--collect-only", "--rootdir=part", "part"), PYTHONPATH="part")
+    assert code == 2, text
+    assert "environment cannot be created from its lock file: ERROR: " in text
+    assert "absent.whl" in text

@@ -49,6 +49,11 @@ def test_benchmarks_are_named_by_option_settings_or_testpaths_and_collection(sou
     assert source(**how).benchmark_paths() == paths
 
 
+def test_benchmarks_in_the_settings_must_exist(source):
+    with pytest.raises(GateError, match=r"^benchmarks 'nowhere' in \[tool.rlgauge\]: give an existing file or folder "):
+        source(benchmarks=["nowhere"]).benchmark_paths()
+
+
 def test_a_test_outside_the_repository_is_refused(source, tmp_path):
     with pytest.raises(GateError, match=f"^{tmp_path.parent}/site/pkg/test_a.py is not in the repository {tmp_path}: "):
         source(names=["../site/pkg/test_a.py::test_x"]).benchmark_paths()
@@ -71,3 +76,8 @@ def test_a_build_excludes_a_lock_file_and_depends(source):
         source(build="make", lock="requirements.txt")
     with pytest.raises(GateError, match="build and depends are both set: remove depends"):
         source(build="make", depends={"*": ["pkg"]})
+
+
+def test_a_lock_file_must_exist(source, tmp_path):
+    with pytest.raises(GateError, match=f"^lock 'absent.txt': {tmp_path} has no such file$"):
+        source(lock="absent.txt")

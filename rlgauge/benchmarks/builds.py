@@ -1,4 +1,4 @@
-"""Trees that are built before import, each in its own environment, cached by the hash of its files."""
+"""Trees that are built before import, each in its own environment, cached by the hash of what determines the build."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any
 
 from rlgauge import revisions
 from rlgauge.environments import log, remove_old
+from rlgauge.resume import hash_of_installed
 from rlgauge.rule import GateError
 
 from .finder import KNOWN
@@ -25,6 +26,10 @@ if sys.platform != "win32":  # where the gate only reports that it is not suppor
     import fcntl
 
 KEPT = 4  # most recently used builds
+FLAGS = (  # variables that change what a compiler makes
+    "CC", "CXX", "CFLAGS", "CPPFLAGS", "CXXFLAGS", "FFLAGS", "LDFLAGS", "RUSTFLAGS", "CMAKE_ARGS", "SKBUILD_CMAKE_ARGS",
+)  # fmt: skip
+NOT_INHERITED = "PYTHONPATH", "PYTHONHOME", "UV_SYSTEM_PYTHON"  # variables that lead out of a build's environment
 PATH_FILE = "outer.pth"  # makes packages installed here importable in the build's environment
 # Finders for editable installs come last, in processes that a test starts too: otherwise they find the working tree.
 FINDERS_LAST = f"import sys; sys.meta_path.sort(key=lambda finder: any(hasattr(finder, name) for name in {KNOWN}))"
@@ -52,7 +57,9 @@ def builds(
         locked: set[Path] = set()
 
         def python_for(name: str, code: Path) -> Path:
-            key = f"{folder} {command} {sys.version} {sys.prefix} {revisions.digest(code, files_of(code))}"
+            flags = [os.environ.get(name) for name in FLAGS]
+            here = f"{sys.version} {sys.prefix} {flags} {hash_of_installed()}"
+            key = f"{folder} {command} {here} {revisions.digest(code, files_of(code))}"
             target = cache / f"build-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
             if target not in locked:  # both sides may share a tree
                 guard = locks.enter_context(target.with_suffix(".lock").open("w"))
@@ -105,7 +112,10 @@ def build(target: Path, code: Path, words: Sequence[str], name: str, folder: str
         lines = [f"import site; site.addsitedir({path!r})" for path in sites if Path(path).is_dir()]
         packages_of(python).mkdir(parents=True, exist_ok=True)
         (packages_of(python) / PATH_FILE).write_text("\n".join([*lines, FINDERS_LAST]) + "\n")
-        variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+        for script in map(python.with_name, ("pip", "pip3")):  # those on the user's PATH install into their own Python
+            script.write_text(f'#!/bin/sh\nexec "{python}" -m pip "$@"\n')
+            script.chmod(0o755)
+        variables = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
         variables.setdefault("SETUPTOOLS_SCM_PRETEND_VERSION", "0")  # a tree is not a git repository
         variables.setdefault("PYTHONUNBUFFERED", "1")  # otherwise its output may follow the error
         variables |= {"VIRTUAL_ENV": str(target / "env"), "PATH": f"{python.parent}:{variables.get('PATH', '')}"}

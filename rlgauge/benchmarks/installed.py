@@ -6,6 +6,7 @@ import configparser
 import json
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -18,14 +19,28 @@ EDITABLE = re.compile("^_.*editable")  # modules that make the editable installs
 
 
 def installed_by(root: Path, top: Path) -> list[metadata.PackagePath]:
-    """Return the files that the nearest project, from `root` up to `top`, has installed here; empty if none."""
+    """Return the files that the nearest project has installed here; empty if none."""
+    return [file for distribution in distributions_of(root, top) for file in distribution.files or []]
+
+
+def metadata_folders(root: Path, top: Path) -> list[Path]:
+    """Return the directories with the metadata, such as version and entry points, of the nearest project's install."""
+    found = dict[str, Path]()
+    for distribution in distributions_of(root, top):
+        for name in {file.parts[0] for file in distribution.files or [] if file.parts[0].endswith(".dist-info")}:
+            found[name] = Path(str(distribution.locate_file(name)))
+    return list(found.values())
+
+
+def distributions_of(root: Path, top: Path) -> list[metadata.Distribution]:
+    """Return the distributions that the nearest project, from `root` up to `top`, has installed here."""
     for folder in (root, *root.parents):
         name = project_name(folder)
         found = (list(metadata.distributions(name=name)) if name else []) or installed_from(folder)
         # the others are in source trees on the path, and list their sources
         installed = [distribution for distribution in found if distribution.read_text("RECORD")] or found
         if installed:
-            return [file for distribution in installed for file in distribution.files or []]
+            return installed
         if folder == top:
             break
     return []
@@ -33,13 +48,34 @@ def installed_by(root: Path, top: Path) -> list[metadata.PackagePath]:
 
 def installed_from(folder: Path) -> list[metadata.Distribution]:
     """Return what was installed from a directory, as pip and uv record it: the name may be known to setup.py alone."""
-    found = []
+    return [distribution for distribution in metadata.distributions() if source_of(distribution)[0] == folder]
+
+
+def source_of(distribution: metadata.Distribution) -> tuple[Path | None, bool]:
+    """Return the directory from which a distribution was installed, if any, and whether the install is editable."""
+    with suppress(ValueError, AttributeError, TypeError):  # not such a record
+        record = json.loads(distribution.read_text("direct_url.json") or "{}")
+        url = urlsplit(record.get("url", ""))
+        if url.scheme == "file":
+            return Path(unquote(url.path)).resolve(), bool(record.get("dir_info", {}).get("editable"))
+    return None, False
+
+
+def copied_projects(top: Path) -> tuple[list[Path], list[str]]:
+    """Return the directories of a repository's projects that are installed as copies, and modules of compiled ones.
+
+    The directories are those of projects without compiled files, whose source trees can be imported instead.
+    """
+    folders, compiled = list[Path](), list[str]()
     for distribution in metadata.distributions():
-        with suppress(ValueError, AttributeError, TypeError):  # not such a record
-            url = urlsplit(json.loads(distribution.read_text("direct_url.json") or "{}").get("url", ""))
-            if url.scheme == "file" and Path(unquote(url.path)).resolve() == folder:
-                found.append(distribution)
-    return found
+        folder, editable = source_of(distribution)
+        if folder and folder.is_dir() and folder.is_relative_to(top) and not editable:
+            files = distribution.files or []
+            if any(file.suffix == ".so" for file in files):
+                compiled += module_names(files)
+            else:
+                folders.append(folder)
+    return sorted(folders), compiled
 
 
 def project_name(folder: Path) -> str:
@@ -82,8 +118,13 @@ def is_environment(folder: Path, top: Path) -> bool:
 
 def modules_of(root: Path, top: Path) -> list[str]:
     """Return the names of the modules that the nearest project has installed here; empty if it is not installed."""
-    files = [file for file in installed_by(root, top) if len(file.parts) > 1 or file.suffix in (".py", ".so")]
-    names = {file.parts[0].partition(".")[0] for file in files}
+    return module_names(installed_by(root, top))
+
+
+def module_names(files: Sequence[metadata.PackagePath]) -> list[str]:
+    """Return the names of the modules among installed files."""
+    modules = [file for file in files if len(file.parts) > 1 or file.suffix in (".py", ".so")]
+    names = {file.parts[0].partition(".")[0] for file in modules}
     return sorted(name for name in names if name.isidentifier() and "__" not in name and not EDITABLE.search(name))
 
 

@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import platform
+import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -60,6 +61,8 @@ class Benchmarks:
         start: directory in which pytest was started; workers start in each side's copy of it.
         cache: directory of builds and environments that are kept between runs.
         artifact: default path of the JSON artifact.
+        copied_projects: directories of the repository's projects that are installed as copies and not compiled.
+        project_modules: installed modules of the nearest project, and of compiled ones that are installed as copies.
         own_benchmarks: whether each side has its own benchmarks, rather than head's.
         names: ids of the selected benchmarks.
         paths: files and directories of benchmarks.
@@ -75,16 +78,21 @@ class Benchmarks:
 
     def __init__(self, root: Path, config: Config, run: pytest.Config | None) -> None:
         self.root, self.config, self.run = root.resolve(), config, run
-        self.top, self.settings = revisions.top_of(root), settings_folder(root).resolve()
+        self.top = revisions.top_of(root)
         started_in = Path(run.invocation_params.dir).resolve() if run else self.root
         self.start = started_in if started_in.is_relative_to(self.top) else self.root
+        self.settings = settings_folder(root, self.start).resolve()
         self.cache, self.artifact = revisions.common_folder(root) / "rlgauge", root / FOLDER / "gate.json"
         self.own_benchmarks = bool(run and run.getoption("gate_own_benchmarks"))
         self.build = (run and run.getoption("gate_build")) or config.build
         if self.build and (config.lock or config.depends):
             other = "lock" if config.lock else "depends"
             raise GateError(f"build and {other} are both set: remove {other}, which has no effect on built packages")
-        self.project_modules = [name for name in installed.modules_of(self.root, self.top) if not is_test_folder(name)]
+        if config.lock and not (self.settings / config.lock).is_file():
+            raise GateError(f"lock {config.lock!r}: {self.settings} has no such file")
+        self.copied_projects, compiled = installed.copied_projects(self.top)
+        modules = {*installed.modules_of(self.root, self.top), *compiled}
+        self.project_modules = sorted(name for name in modules if not is_test_folder(name))
         self.names: list[str] = []
         self.paths: list[str] = []
         self.renamed: dict[str, str] = {}
@@ -139,7 +147,8 @@ class Benchmarks:
             base = self.start if given else self.settings
             paths = sorted(base.glob(pattern)) if glob.has_magic(pattern) else [base / pattern]
             if not paths or not all(path.exists() and path.resolve().is_relative_to(self.top) for path in paths):
-                raise GateError(f"--gate-benchmarks {pattern}: give an existing file or folder of this repository")
+                name = f"--gate-benchmarks {pattern}" if given else f"benchmarks {pattern!r} in [tool.rlgauge]"
+                raise GateError(f"{name}: give an existing file or folder of this repository")
             found += [self.relative(path.resolve()) for path in paths]
         if not found and self.run:
             folders = [self.root / path.rstrip("/") for path in self.run.getini("testpaths")]
@@ -161,9 +170,9 @@ class Benchmarks:
 
         The first are pytest's ``pythonpath``, the repository's directories on ``sys.path`` and those of editable
         installs, except those in `benchmarks`, which pytest itself adds. The bases need not be on the path: pytest's
-        root, the directory where it was started, and that of the settings.
+        root, the directory where it was started, that of the settings, and projects that are installed as copies.
         """
-        bases = list(dict.fromkeys([self.root, self.start, self.settings]))
+        bases = list(dict.fromkeys([self.root, self.start, self.settings, *self.copied_projects]))
         guessed = [base / "src" for base in bases]
         guessed += [self.root / name for name in trees.folders_of(self.root, self.project_modules)]
         candidates = (*installed.path_folders(), *installed.editable_folders(), *guessed, *bases)
@@ -291,7 +300,8 @@ class Benchmarks:
             return []
         ini = self.ini_file()
         settings = [self.relative(folder / FILE) for folder in {self.root, self.settings} if (folder / FILE).is_file()]
-        return [*map(self.from_settings, self.config.include), *self.paths, *([ini] if ini else []), *settings]
+        named = [*self.config.include, *([self.config.lock] if self.config.lock else [])]
+        return [*map(self.from_settings, named), *self.paths, *([ini] if ini else []), *settings]
 
     def export(self, commit: str, folder: Path) -> None:
         """Write the files of a commit (full hash) that a side needs to a directory, with the generated files."""
@@ -306,14 +316,19 @@ class Benchmarks:
         revisions.snapshot(self.top, folder, self.parts(), self.ignore)
         if self.build:  # it generates and compiles them
             return
-        packages = trees.package_paths(self.top, self.paths, *self.import_folders(self.paths))
-        compiled = [*revisions.untracked(self.top, packages, "*.so"), *installed.compiled_files(self.root, self.top)]
+        folders, bases = self.import_folders(self.paths)
+        packages = trees.package_paths(self.top, self.paths, folders, bases)
+        libraries = [f"{name[:-3]}.*so" if name.endswith(".py") else f"{name}/*.so" for name in packages]
+        compiled = [*revisions.untracked(self.top, libraries), *installed.compiled_files(self.root, self.top)]
         for name in compiled:
             if not revisions.matches_any(name, self.ignore):
                 raise GateError(
                     f"{name} is compiled and not in git, so neither side has it; give the command that builds it, for "
                     "example --gate-build 'python -m pip install --no-deps .'; or add it to ignore in [tool.rlgauge]"
                 )
+        # A directory that git ignores, such as build/lib, holds head's code, which base must not import.
+        copied = [name for name in folders if (folder / name).is_dir()]
+        packages = trees.package_paths(self.top, self.paths, copied, bases)
         self.generated = revisions.ignored(self.top, packages, "*.py")
         trees.copy_files(self.generated, self.top, folder)
 
@@ -341,13 +356,20 @@ class Benchmarks:
             trees.overlay(tree, built, code, self.paths)
             trees.copy_files([ini] if ini and not (tree / ini).exists() else [], benchmarks, tree)
         else:  # both sides use head's pytest settings
-            trees.overlay(tree, built, benchmarks, [*self.paths, *([ini] if ini else [])])
+            trees.overlay(tree, built, benchmarks, [*self.shared_paths(code), *([ini] if ini else [])])
         (tree / ".git").mkdir(exist_ok=True)  # code that searches for the repository root stops here
         (folder / "tool").mkdir()
         (folder / "tool" / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
+        if python != PYTHON and not self.build:  # an environment of a lock file, where the project is not installed
+            for info in installed.metadata_folders(self.root, self.top):
+                (folder / "tool" / info.name).symlink_to(info)
         variables = {"PYTHONPATH": self.search_path(tree, python, folder), **cache_variables(folder)}
         worker = self.worker_arguments(tree, folder, files, self.imports(tree, python), renamed=renamed)
         return Side(name, tree, python, worker, variables, start=self.start_in(tree))
+
+    def shared_paths(self, code: Path) -> list[str]:
+        """Return the benchmark paths, and each ``conftest.py`` above them that a revision has but head may lack."""
+        return [*self.paths, *trees.conftests(self.paths, code)]
 
     def start_in(self, tree: Path) -> Path:
         """Return the directory of a tree in which its workers start, and create it if the revision lacks it."""
@@ -408,7 +430,8 @@ class Benchmarks:
             options += ["-o", f"cache_dir={folder / 'cache'}"]
         if self.has_plugin("faulthandler"):
             options += ["-o", "faulthandler_timeout=0"]
-        selection = [word.replace(str(self.top), str(tree)) for word in [*command.forwarded(self.run), *self.arguments]]
+        top = re.compile(rf"{re.escape(str(self.top))}(?![\w.-])")  # not another directory that starts with its name
+        selection = [top.sub(lambda _: str(tree), word) for word in [*command.forwarded(self.run), *self.arguments]]
         packages, folders = imports
         copied, _ = self.import_folders(self.paths)
         settings = {
@@ -437,7 +460,7 @@ class Benchmarks:
         if self.build:
             return nullcontext(self.python_for) if self.python_for else self.builds()
         if self.config.lock:
-            return environments(self.cache, self.config.lock)
+            return environments(self.cache, self.config.lock, self.relative(self.settings))
         return nullcontext(lambda name, code: PYTHON)
 
     def builds(self) -> AbstractContextManager[Callable[[str, Path], Path]]:
@@ -475,7 +498,7 @@ class Benchmarks:
 
         Files in `without`, ignored files and benchmarks that both sides share are excluded.
         """
-        shared, own = ([], self.paths) if self.own_benchmarks else (self.paths, [])
+        shared, own = ([], self.paths) if self.own_benchmarks else (self.shared_paths(code), [])
         included = [*only, *own]
         files = [
             file
@@ -662,7 +685,9 @@ def last_match(patterns: Mapping[str, Any], name: str, default: Any) -> Any:
 
 def wrong_import(side: Side, source: str, built: bool) -> GateError:
     """Return the error for a side that imports a module from elsewhere than its own tree, or than its build."""
-    hint = "if it is an editable install, uninstall it" if built else "if the package is compiled, add --gate-build"
+    hint = "if the package is compiled, add --gate-build"
+    if built:
+        hint = "if it is an editable install, uninstall it; if it is another project, build that too"
     return GateError(
         f"{side.name} imports {source} instead of its own tree, so both sides would run the same code; {hint}"
     )

@@ -158,10 +158,11 @@ def import_roots(tree: Path, folders: Sequence[str]) -> list[Path]:
 
 
 def code_files(tree: Path, without: Sequence[str], ignored: Sequence[str]) -> Iterator[Path]:
-    """Yield the files of a tree, except some paths and ignored patterns; lock files are always included."""
+    """Yield the files and links of a tree, except some paths and ignored patterns; lock files are always included."""
     for path in tree.rglob("*"):
         name = path.relative_to(tree).as_posix()
-        if path.is_file() and (is_lock(path) or not (is_inside(name, without) or matches_any(name, ignored))):
+        counts = is_lock(path) or not (is_inside(name, without) or matches_any(name, ignored))
+        if counts and (path.is_file() or path.is_symlink()):
             yield path
 
 

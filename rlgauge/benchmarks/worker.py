@@ -454,6 +454,8 @@ def leave_working_tree(copied: Sequence[str]) -> None:
             mapping = getattr(module, "MAPPING", {})
             for package in [package for package, path in mapping.items() if is_inside(path, copied)]:
                 del mapping[package]
+            for paths in getattr(module, "NAMESPACES", {}).values():
+                paths[:] = [path for path in paths if not is_inside(path, copied)]
 
 
 def is_inside(path: str, folders: Sequence[str]) -> bool:
