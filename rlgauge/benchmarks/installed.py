@@ -61,18 +61,18 @@ def source_of(distribution: metadata.Distribution) -> tuple[Path | None, bool]:
     return None, False
 
 
-def copied_projects(top: Path) -> tuple[list[Path], list[str]]:
-    """Return the directories of a repository's projects that are installed as copies, and modules of compiled ones.
+def copied_projects(top: Path) -> tuple[list[Path], dict[str, Path]]:
+    """Return the directories of a repository's projects that are installed as copies.
 
-    The directories are those of projects without compiled files, whose source trees can be imported instead.
+    First those without compiled files, whose source trees can be imported instead; then the others, by module name.
     """
-    folders, compiled = list[Path](), list[str]()
+    folders, compiled = list[Path](), dict[str, Path]()
     for distribution in metadata.distributions():
         folder, editable = source_of(distribution)
         if folder and folder.is_dir() and folder.is_relative_to(top) and not editable:
             files = distribution.files or []
             if any(file.suffix == ".so" for file in files):
-                compiled += module_names(files)
+                compiled |= dict.fromkeys(module_names(files), folder)
             else:
                 folders.append(folder)
     return sorted(folders), compiled

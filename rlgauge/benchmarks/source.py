@@ -62,6 +62,7 @@ class Benchmarks:
         cache: directory of builds and environments that are kept between runs.
         artifact: default path of the JSON artifact.
         copied_projects: directories of the repository's projects that are installed as copies and not compiled.
+        compiled_copies: directories of those that are compiled, by module name.
         project_modules: installed modules of the nearest project, and of compiled ones that are installed as copies.
         own_benchmarks: whether each side has its own benchmarks, rather than head's.
         names: ids of the selected benchmarks.
@@ -90,8 +91,8 @@ class Benchmarks:
             raise GateError(f"build and {other} are both set: remove {other}, which has no effect on built packages")
         if config.lock and not (self.settings / config.lock).is_file():
             raise GateError(f"lock {config.lock!r}: {self.settings} has no such file")
-        self.copied_projects, compiled = installed.copied_projects(self.top)
-        modules = {*installed.modules_of(self.root, self.top), *compiled}
+        self.copied_projects, self.compiled_copies = installed.copied_projects(self.top)
+        modules = {*installed.modules_of(self.root, self.top), *self.compiled_copies}
         self.project_modules = sorted(name for name in modules if not is_test_folder(name))
         self.names: list[str] = []
         self.paths: list[str] = []
@@ -625,7 +626,8 @@ class Benchmarks:
                 raise wrong_import(side, f"{reply['strays'][0]} from the repository", bool(self.build))
         origins = [reply["origins"] for reply in replies]
         imported = {name for reply in replies for name in reply["imported"]} or {*origins[0], *origins[1]}
-        for name in sorted(imported - self.shadowed(sides, origins)):
+        same = self.same_copies([side.root for side in sides])
+        for name in sorted(imported - same - self.shadowed(sides, origins)):
             where = [(side, Path(paths[name])) for side, paths in zip(sides, origins, strict=True) if name in paths]
             for side, path in where:
                 own = [side.root.resolve(), *([side.python.parents[1].resolve()] if self.build else [])]
@@ -634,6 +636,11 @@ class Benchmarks:
             self.origins[name] = [f"{side.name} {path_in(side, path)}" for side, path in where]
             if not all(path.is_relative_to(side.root.resolve()) for side, path in where):
                 self.outside.add(name)
+
+    def same_copies(self, codes: Sequence[Path]) -> set[str]:
+        """Return the modules of sibling projects, installed as compiled copies, whose sources are the same."""
+        folders = {name: self.relative(folder) for name, folder in self.compiled_copies.items() if folder != self.root}
+        return {name for name, folder in folders.items() if len({self.digest(code, (folder,)) for code in codes}) == 1}
 
     def shadowed(self, sides: Sequence[Side], origins: Sequence[Mapping[str, str]]) -> set[str]:
         """Return directories without ``__init__.py`` that an installed package of the same name shadows."""
