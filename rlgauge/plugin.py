@@ -31,9 +31,9 @@ NEED_AGAINST = (
 )  # fmt: skip
 NEVER = 1e9  # seconds; pytest-timeout takes 0 as the time at which a session ends
 OVERRIDDEN = {  # options of pytest and its plugins, with their values in the gate's own run
-    "benchmark_only": False, "benchmark_skip": False, "benchmark_json": None, "benchmark_save": None,
-    "benchmark_autosave": None, "benchmark_compare": None, "benchmark_compare_fail": None, "benchmark_histogram": None,
-    "durations": None, "maxfail": 0, "timeout": 0, "session_timeout": NEVER, "reruns": 0,
+    "benchmark_only": False, "benchmark_skip": False, "benchmark_disable": False, "benchmark_json": None,
+    "benchmark_save": None, "benchmark_autosave": None, "benchmark_compare": None, "benchmark_compare_fail": None,
+    "benchmark_histogram": None, "durations": None, "maxfail": 0, "timeout": 0, "session_timeout": NEVER, "reruns": 0,
 }  # fmt: skip
 OUTPUTS = {"--gate-json": "gate_json", "--gate-markdown": "gate_markdown", "--junitxml": "xmlpath"}
 

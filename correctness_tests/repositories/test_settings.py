@@ -119,6 +119,14 @@ def test_plugins_may_be_loaded_by_the_names_of_their_modules(tmp_path):
     assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
 
 
+@pytest.mark.parametrize("option", ["--benchmark-skip", "--benchmark-disable"])
+def test_benchmarks_that_addopts_skip_or_disable_in_other_runs_are_timed(tmp_path, option):
+    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": f"[pytest]\naddopts = {option}\n"})
+    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
+    ran = made.gate("HEAD", tmp_path, "-k", "slow", rule=QUICK)
+    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
+
+
 def test_a_process_that_a_test_starts_reads_no_requests_without_capture(tmp_path):
     reads = "def test_slow(benchmark):\n    assert not subprocess.run(['cat'], capture_output=True, timeout=20).stdout"
     tests = "import subprocess\n\n" + FLAT_TESTS.replace("def test_slow(benchmark):", reads)

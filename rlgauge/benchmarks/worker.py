@@ -48,13 +48,14 @@ from rlgauge.benchmarks.fixture import (
 )
 from rlgauge.benchmarks.loaded import LoadedFiles
 from rlgauge.parameters import describe_parameters
-from rlgauge.plugin import MARK, NEVER
+from rlgauge.plugin import MARK, OVERRIDDEN
 from rlgauge.workers import SIDE
 
 SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that is not shown
 CONFTEST_HINT = (
     "both sides use head's version: import names that base lacks only inside the fixtures or tests that use them"
 )
+OPTIONS = OVERRIDDEN | {"benchmark_only": True}  # a conftest.py may skip or deselect benchmarks without it
 MAX_ID = 100  # characters of a text up to which pytest 9 uses it as an id
 PHASES = {"setup": "set-up", "call": "test", "teardown": "teardown"}
 
@@ -115,22 +116,26 @@ class WorkerPlugin(worker.Requests):
                 self.conftest = f"{os.path.relpath(path)} cannot be imported here: {one_line(error.__cause__)}"
             raise
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_configure(self, config: pytest.Config) -> None:
-        """Disable the gate's own plugin, time limits, and the hooks of pytest-benchmark and pytest-codspeed."""
+    @pytest.hookimpl(wrapper=True)
+    def pytest_cmdline_main(self, config: pytest.Config) -> Generator[None, object, object]:
+        """Disable the gate's own plugin, and override other options, before any plugin reads them."""
         for name in vars(config.option):  # the gate's options may also come from the project's settings
             if name.startswith("gate_"):
                 setattr(config.option, name, [] if isinstance(getattr(config.option, name), list) else None)
-        for name, value in (("timeout", 0), ("session_timeout", NEVER)):
+        for name, value in OPTIONS.items():
             if hasattr(config.option, name):
                 setattr(config.option, name, value)
+        return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Register the marks, and disable the hooks of pytest-benchmark and pytest-codspeed."""
         config.addinivalue_line("markers", "benchmark: mark a test with custom benchmark settings.")
         config.addinivalue_line("markers", "codspeed_benchmark: mark a whole test as a benchmark.")
         config.addinivalue_line("markers", MARK)
         for plugin in config.pluginmanager.get_plugins():  # whose name depends on how it is loaded
             if getattr(plugin, "__name__", "").partition(".")[0] in PLUGINS:
                 config.pluginmanager.unregister(plugin)
-        config.option.benchmark_only = True  # a conftest.py may skip or deselect benchmarks otherwise
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_timeout_set_timer(self) -> bool:
