@@ -412,8 +412,7 @@ class Benchmarks:
         packages, folders = imports
         copied, _ = self.import_folders(self.paths)
         settings = {
-            "arguments": [*selection, *command.COMMON, *command.disabling(self.run, self.root), *options]
-            + [str(tree / file) for file in files],
+            "arguments": [*selection, *command.COMMON, *options, *(str(tree / file) for file in files)],
             "packages": packages,
             "import_folders": folders if self.build else [],
             "root": str(self.top),

@@ -55,7 +55,10 @@ SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that
 CONFTEST_HINT = (
     "both sides use head's version: import names that base lacks only inside the fixtures or tests that use them"
 )
-OPTIONS = OVERRIDDEN | {"benchmark_only": True}  # a conftest.py may skip or deselect benchmarks without it
+OPTIONS = {  # options of pytest and its plugins, with their values in a worker
+    **OVERRIDDEN, "benchmark_only": True,  # a conftest.py may skip or deselect benchmarks without it
+    "numprocesses": 0, "dist": "no", "tx": [],
+}  # fmt: skip
 MAX_ID = 100  # characters of a text up to which pytest 9 uses it as an id
 PHASES = {"setup": "set-up", "call": "test", "teardown": "teardown"}
 
@@ -104,8 +107,11 @@ class WorkerPlugin(worker.Requests):
     def pytest_load_initial_conftests(
         self, early_config: pytest.Config, parser: pytest.Parser
     ) -> Generator[None, object, object]:
-        """Accept options of pytest-randomly, which is disabled; record which ``conftest.py`` fails to import here."""
-        if not hasattr(early_config.known_args_namespace, "randomly_reorganize"):
+        """Disable pytest-cov, accept options of pytest-randomly, and record which ``conftest.py`` fails to import."""
+        options = early_config.known_args_namespace
+        if hasattr(options, "cov_source"):
+            options.cov_source = []
+        if not hasattr(options, "randomly_reorganize"):  # pytest-randomly is disabled
             parser.addoption("--randomly-seed")
             for option in ("--randomly-dont-reset-seed", "--randomly-dont-reorganize"):
                 parser.addoption(option, action="store_true")
