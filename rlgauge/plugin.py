@@ -1,6 +1,8 @@
 """The gate as a pytest plugin: ``pytest --gate-against REV``. Without that option the plugin does nothing.
 
 Each case is a test of the run, which passes unless the case fails. Heavy modules are imported only when needed.
+
+PYTEST_DONT_REWRITE: a worker imports this module before pytest loads it as a plugin, which would warn about that.
 """
 
 from __future__ import annotations

@@ -113,7 +113,8 @@ def test_plugins_that_a_variable_names_are_loaded_in_workers(tmp_path):
 
 def test_plugins_may_be_loaded_by_the_names_of_their_modules(tmp_path):
     plugins = "-p rlgauge.plugin -p pytest_benchmark.plugin -p xdist.plugin --benchmark-only -n 2"
-    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": f"[pytest]\naddopts = {plugins}\n"})
+    ini = f"[pytest]\naddopts = {plugins}\nfilterwarnings = error::pytest.PytestAssertRewriteWarning\n"
+    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": ini})
     made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
     ran = made.gate("HEAD", tmp_path, "-k", "slow", "-n", "0", rule=QUICK, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
