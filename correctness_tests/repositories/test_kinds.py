@@ -232,6 +232,15 @@ ERRORS = {  # what a test does, and why it cannot be timed; on base, the slow fu
         "def test_assertion(benchmark):\n    assert benchmark(counted) == 2\n",
         "head: its test failed: AssertionError: assert 1 == 2",
     ),
+    "cleanup": (
+        "@pytest.fixture\ndef opened():\n    yield\n    raise OSError('not open')\n\n\n"
+        "def test_cleanup(benchmark, opened):\n    assert benchmark(counted) == 2\n",
+        "its test failed: AssertionError: assert 1 == 2",
+    ),
+    "strict": (
+        "@pytest.mark.xfail(strict=True, reason='not yet')\ndef test_strict(benchmark):\n    benchmark(counted)\n",
+        "its test failed: [XPASS(strict)] not yet",
+    ),
     "one_side": (
         "def test_one_side(benchmark):\n    benchmark(counted)\n    assert not on_base()\n",
         "base: its test failed: AssertionError",

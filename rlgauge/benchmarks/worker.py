@@ -81,7 +81,7 @@ class WorkerPlugin(worker.Requests):
         fixture: the current test's ``benchmark`` fixture.
         closed: whether the gate has closed the current case.
         reports: pytest's reports of the current test's phases.
-        raised: exception raised by the current test.
+        raised: first exception raised by the current test.
         previous: id of the previous test.
         conftest: error message for a ``conftest.py`` that cannot be imported.
     """
@@ -241,7 +241,7 @@ class WorkerPlugin(worker.Requests):
         """Record the report of each phase of a test."""
         report = yield
         self.reports.append(report)
-        if call.excinfo is not None and not report.skipped:
+        if self.raised is None and call.excinfo is not None and not report.skipped:
             self.raised = call.excinfo.value
         return report
 
@@ -332,7 +332,8 @@ class WorkerPlugin(worker.Requests):
         failed = [report for report in self.reports if report.failed]
         skipped = [report for report in self.reports if report.skipped]
         if failed:
-            message = f"its {PHASES[str(failed[0].when)]} failed: {one_line(self.raised)}{self.left_out(self.raised)}"
+            why = last_line(str(failed[0].longrepr)) if self.raised is None else one_line(self.raised)
+            message = f"its {PHASES[str(failed[0].when)]} failed: {why}{self.left_out(self.raised)}"
             return {"failed": message, **self.absent_name(self.raised)}
         if skipped:
             return {"skipped": skip_reason(skipped[0])}
