@@ -51,6 +51,19 @@ def pytest_runtest_teardown(item):
     if item.config.end < time.time():
         item.session.shouldfail = "session-timeout"
 """
+RERUNS = """from _pytest.runner import runtestprotocol
+
+
+def pytest_runtest_protocol(item, nextitem):
+    if not item.get_closest_marker("flaky"):
+        return None
+    reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    if failed := [report for report in reports if report.failed]:
+        for report in failed:
+            report.outcome = "rerun"
+        runtestprotocol(item, nextitem=nextitem)
+    return True
+"""
 HOOKS = """import pytest
 
 
@@ -135,6 +148,18 @@ def test_a_process_that_a_test_starts_reads_no_requests_without_capture(tmp_path
     made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
     ran = made.gate("HEAD", tmp_path, "-s", "-k", "slow", rule=QUICK)
     assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
+
+
+def test_a_flaky_test_that_fails_is_not_run_again(tmp_path):
+    fails = "\n\n@pytest.mark.flaky\ndef test_flaky(benchmark):\n    assert benchmark(sorting.kept, NUMBERS) is None\n"
+    made = Repository(tmp_path / "repository", flat() | {"conftest.py": RERUNS})
+    made.write({
+        "toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n",
+        "benchmarks/test_sorting.py": FLAT_TESTS + fails,
+    })  # fmt: skip
+    ran = made.gate("HEAD", tmp_path, "-k", "flaky or kept", rule=QUICK)
+    verdict, why = ran.findings["benchmarks/test_sorting.py::test_flaky"]
+    assert (verdict, "its test failed: " in why) == ("error", True), ran.text
 
 
 def test_hooks_of_a_project_may_look_for_fixtures(tmp_path):

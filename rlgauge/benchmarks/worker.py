@@ -33,6 +33,7 @@ if __name__ == "__main__":  # before the project imports NumPy, which reads its 
     process.set_up(int(sys.argv[-2]), sys.argv[-1])
 
 import pytest
+from _pytest import runner
 
 from rlgauge.benchmarks import marks
 from rlgauge.benchmarks.finder import PackageFinder
@@ -235,6 +236,11 @@ class WorkerPlugin(worker.Requests):
         if session.config.pluginmanager.hasplugin(SLOW_TO_END):
             session.config.pluginmanager.unregister(name=SLOW_TO_END)
         return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        """Run a test once: a plugin may rerun a flaky test, which would prepare the case again when it is closed."""
+        return runner.pytest_runtest_protocol(item, nextitem)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
