@@ -36,6 +36,7 @@ OVERRIDDEN = {  # options of pytest and its plugins, with their values in the ga
     "benchmark_only": False, "benchmark_skip": False, "benchmark_disable": False, "benchmark_json": None,
     "benchmark_save": None, "benchmark_autosave": None, "benchmark_compare": None, "benchmark_compare_fail": None,
     "benchmark_histogram": None, "durations": None, "maxfail": 0, "timeout": 0, "session_timeout": NEVER, "reruns": 0,
+    "continue_on_collection_errors": False,
 }  # fmt: skip
 OUTPUTS = {"--gate-json": "gate_json", "--gate-markdown": "gate_markdown", "--junitxml": "xmlpath"}
 

@@ -150,6 +150,14 @@ def test_a_process_that_a_test_starts_reads_no_requests_without_capture(tmp_path
     assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
 
 
+def test_no_test_runs_after_an_error_in_the_collection_although_addopts_continue(tmp_path):
+    files = {"pytest.ini": "[pytest]\naddopts = --continue-on-collection-errors\n", "tests/test_broken.py": "1 / 0\n"}
+    made = Repository(tmp_path / "repository", flat() | files)
+    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
+    ran = made.gate("HEAD", tmp_path, rule=QUICK)
+    assert (ran.code, "1 error during collection" in ran.text, " passed" in ran.text) == (2, True, False), ran.text
+
+
 def test_a_flaky_test_that_fails_is_not_run_again(tmp_path):
     fails = "\n\n@pytest.mark.flaky\ndef test_flaky(benchmark):\n    assert benchmark(sorting.kept, NUMBERS) is None\n"
     made = Repository(tmp_path / "repository", flat() | {"conftest.py": RERUNS})

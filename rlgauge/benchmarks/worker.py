@@ -56,9 +56,9 @@ SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that
 CONFTEST_HINT = (
     "both sides use head's version: import names that base lacks only inside the fixtures or tests that use them"
 )
-OPTIONS = {  # options of pytest and its plugins, with their values in a worker
+OPTIONS: dict[str, Any] = {  # options of pytest and its plugins, with their values in a worker
     **OVERRIDDEN, "benchmark_only": True,  # a conftest.py may skip or deselect benchmarks without it
-    "numprocesses": 0, "dist": "no", "tx": [],
+    "continue_on_collection_errors": True, "numprocesses": 0, "dist": "no", "tx": [],
 }  # fmt: skip
 MAX_ID = 100  # characters of a text up to which pytest 9 uses it as an id
 PHASES = {"setup": "set-up", "call": "test", "teardown": "teardown"}
