@@ -150,6 +150,14 @@ def test_a_process_that_a_test_starts_reads_no_requests_without_capture(tmp_path
     assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
 
 
+def test_a_removed_test_is_gone_although_base_lacks_the_configuration_file(tmp_path):
+    made = Repository(tmp_path / "repository", flat())
+    fewer = FLAT_TESTS.replace("[10, 50]", "[50]")
+    made.write({"pytest.ini": "[pytest]\n", "benchmarks/test_sorting.py": fewer})
+    ran = made.gate("HEAD", tmp_path, "--collect-only", rule=QUICK)
+    assert (ran.code, "2 to time, 1 gone" in ran.text) == (0, True), ran.text
+
+
 def test_no_test_runs_after_an_error_in_the_collection_although_addopts_continue(tmp_path):
     files = {"pytest.ini": "[pytest]\naddopts = --continue-on-collection-errors\n", "tests/test_broken.py": "1 / 0\n"}
     made = Repository(tmp_path / "repository", flat() | files)
