@@ -298,12 +298,12 @@ class NotPassed(Exception):
 class Verdict(pytest.Item):
     """The gate's verdict on a case as a test; the first one to run measures all cases.
 
-    It has no fixtures, but hooks of a project may look for some.
+    It has no fixtures and no function of its own, but hooks of a project may look for them.
     """
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.fixturenames, self.funcargs = list[str](), dict[str, Any]()
+        self.fixturenames, self.funcargs, self.function = list[str](), dict[str, Any](), self.runtest
 
     def runtest(self) -> None:
         """Pass unless the case fails or the run is invalid."""

@@ -74,6 +74,7 @@ def pytest_runtest_setup(item):
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
+    report.description = str(item.function.__doc__)
     if "tmp_path" in item.funcargs:
         report.sections.append(("folder", str(item.funcargs["tmp_path"])))
 """
@@ -178,7 +179,7 @@ def test_a_flaky_test_that_fails_is_not_run_again(tmp_path):
     assert (verdict, "its test failed: " in why) == ("error", True), ran.text
 
 
-def test_hooks_of_a_project_may_look_for_fixtures(tmp_path):
+def test_hooks_of_a_project_may_look_for_fixtures_and_functions(tmp_path):
     made = Repository(tmp_path / "repository", flat() | {"conftest.py": HOOKS})
     made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
     ran = made.gate("HEAD", tmp_path, rule=QUICK)
