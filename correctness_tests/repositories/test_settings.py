@@ -142,6 +142,22 @@ def test_benchmarks_that_addopts_skip_or_disable_in_other_runs_are_timed(tmp_pat
     assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
 
 
+def test_options_may_name_files_beside_the_repository_and_in_it(tmp_path):
+    reads = """def test_slow(benchmark, pytestconfig):
+    inside, beside = map(pathlib.Path, pytestconfig.getoption("--data").split(","))
+    assert str(pathlib.Path(__file__).parents[1]) in str(inside)
+    assert beside.read_text() == "beside"
+"""
+    tests = "import pathlib\n\n" + FLAT_TESTS.replace("def test_slow(benchmark):\n", reads)
+    conftest = "def pytest_addoption(parser):\n    parser.addoption('--data')\n"
+    files = {"conftest.py": conftest, "benchmarks/test_sorting.py": tests}
+    made = Repository(tmp_path / "repository", flat() | files)
+    beside = tmp_path / "repository-data.txt"
+    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n", str(beside): "beside"})
+    ran = made.gate("HEAD", tmp_path, "-k", "slow", f"--data={made.root / 'toy'},{beside}", rule=QUICK)
+    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
+
+
 def test_a_process_that_a_test_starts_reads_no_requests_without_capture(tmp_path):
     reads = "def test_slow(benchmark):\n    assert not subprocess.run(['cat'], capture_output=True, timeout=20).stdout"
     tests = "import subprocess\n\n" + FLAT_TESTS.replace("def test_slow(benchmark):", reads)

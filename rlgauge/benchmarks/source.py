@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import platform
+import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -413,7 +414,8 @@ class Benchmarks:
             options += ["-o", f"cache_dir={folder / 'cache'}"]
         if self.has_plugin("faulthandler"):
             options += ["-o", "faulthandler_timeout=0"]
-        selection = [word.replace(str(self.top), str(tree)) for word in [*command.forwarded(self.run), *self.arguments]]
+        top = re.compile(rf"(?<![\w.-]){re.escape(str(self.top))}(?![\w.-])")  # but not /top-2 or /data/top
+        selection = [top.sub(lambda _: str(tree), word) for word in [*command.forwarded(self.run), *self.arguments]]
         packages, folders = imports
         copied, _ = self.import_folders(self.paths)
         settings = {
