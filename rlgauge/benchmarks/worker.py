@@ -319,7 +319,11 @@ class WorkerPlugin(worker.Requests):
         timed.warm_up()
         self.prepared[identity] = timed
         extra_info = self.fixture.extra_info if self.fixture else {}
-        info = {str(name): value for name, value in extra_info.items() if isinstance(value, int | float | str)}
+        info: dict[str, Any] = {
+            str(name): value for name, value in extra_info.items() if isinstance(value, int | float | str)
+        }
+        if "inputs" in extra_info:  # may be of any type
+            info["inputs"] = describe_parameters({"inputs": extra_info["inputs"]}, [self.folder]).get("inputs")
         self.send({"info": info})
         self.handle_until(lambda: identity not in self.prepared)
 
