@@ -273,14 +273,19 @@ def case_names(run: Run) -> list[str]:
     return list(dict.fromkeys(name for gate in run.gates for name in gate.records))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Set ``--benchmark-only`` for a conftest.py that skips or ignores benchmarks without it."""
+    if RUN in session.config.stash:  # pytest-benchmark has read the option before, and would skip the verdicts
+        session.config.option.benchmark_only = True
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None]:
     """Replace each benchmark with a test that reports its verdict."""
     run = config.stash.get(RUN, None)
-    if run:  # a conftest.py may skip benchmarks without this option, which pytest-benchmark itself has read already
-        config.option.benchmark_only = True
     yield
     if run and not session.testsfailed:
         with exit_on_error():

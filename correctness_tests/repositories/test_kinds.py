@@ -433,10 +433,21 @@ def pytest_collection_modifyitems(config, items):
 """
 
 
-@pytest.mark.parametrize("options", [(), ("--benchmark-only",)])
-def test_benchmarks_that_a_conftest_skips_in_other_runs_are_timed(tmp_path, options):
+IGNORING = """
+
+def pytest_ignore_collect(config):
+    return None if config.getoption("--benchmark-only") else True
+"""
+
+
+@pytest.mark.parametrize(
+    ("conftest", "options"),
+    [(SKIPPING, ()), (SKIPPING, ("--benchmark-only",)), (IGNORING, ())],
+    ids=["skip", "skip-with-option", "ignore"],
+)
+def test_benchmarks_that_a_conftest_skips_in_other_runs_are_timed(tmp_path, conftest, options):
     files = flat()
-    files["benchmarks/conftest.py"] += SKIPPING
+    files["benchmarks/conftest.py"] += conftest
     made = Repository(tmp_path / "skipping", files)
     made.write({"toy/sorting.py": work(slow=101, kept=100)})
     ran = made.gate("HEAD", tmp_path, "-k", "kept", *options, rule=QUICK)
