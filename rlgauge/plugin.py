@@ -1,6 +1,8 @@
 """The gate as a pytest plugin: ``pytest --gate-against REV``. Without that option the plugin does nothing.
 
 Each case is a test of the run, which passes unless the case fails. Heavy modules are imported only when needed.
+
+PYTEST_DONT_REWRITE: a worker imports this module before pytest loads it as a plugin, which would warn about that.
 """
 
 from __future__ import annotations
@@ -31,9 +33,10 @@ NEED_AGAINST = (
 )  # fmt: skip
 NEVER = 1e9  # seconds; pytest-timeout takes 0 as the time at which a session ends
 OVERRIDDEN = {  # options of pytest and its plugins, with their values in the gate's own run
-    "benchmark_only": False, "benchmark_skip": False, "benchmark_json": None, "benchmark_save": None,
-    "benchmark_autosave": None, "benchmark_compare": None, "benchmark_compare_fail": None, "benchmark_histogram": None,
-    "durations": None, "maxfail": 0, "timeout": 0, "session_timeout": NEVER, "reruns": 0,
+    "benchmark_only": False, "benchmark_skip": False, "benchmark_disable": False, "benchmark_json": None,
+    "benchmark_save": None, "benchmark_autosave": None, "benchmark_compare": None, "benchmark_compare_fail": None,
+    "benchmark_histogram": None, "durations": None, "maxfail": 0, "timeout": 0, "session_timeout": NEVER, "reruns": 0,
+    "continue_on_collection_errors": False,
 }  # fmt: skip
 OUTPUTS = {"--gate-json": "gate_json", "--gate-markdown": "gate_markdown", "--junitxml": "xmlpath"}
 
@@ -270,14 +273,19 @@ def case_names(run: Run) -> list[str]:
     return list(dict.fromkeys(name for gate in run.gates for name in gate.records))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Set ``--benchmark-only`` for a conftest.py that skips or ignores benchmarks without it."""
+    if RUN in session.config.stash:  # pytest-benchmark has read the option before, and would skip the verdicts
+        session.config.option.benchmark_only = True
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None]:
     """Replace each benchmark with a test that reports its verdict."""
     run = config.stash.get(RUN, None)
-    if run:  # a conftest.py may skip benchmarks without this option, which pytest-benchmark itself has read already
-        config.option.benchmark_only = True
     yield
     if run and not session.testsfailed:
         with exit_on_error():
@@ -295,12 +303,12 @@ class NotPassed(Exception):
 class Verdict(pytest.Item):
     """The gate's verdict on a case as a test; the first one to run measures all cases.
 
-    It has no fixtures, but hooks of a project may look for some.
+    It has no fixtures and no function of its own, but hooks of a project may look for them.
     """
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.fixturenames, self.funcargs = list[str](), dict[str, Any]()
+        self.fixturenames, self.funcargs, self.function = list[str](), dict[str, Any](), self.runtest
 
     def runtest(self) -> None:
         """Pass unless the case fails or the run is invalid."""

@@ -43,6 +43,11 @@ def toy(tmp_path_factory):
             [],
             "pyproject.toml, line 2, tool.rlgauge.builds: unknown",
         ),
+        (
+            {"own.ini": "[pytest]\n", ".gitignore": "__pycache__/\nown.ini\n"},
+            ["-c", "own.ini"],
+            "git ignores own.ini, pytest's configuration file, so neither side has it: commit it",
+        ),
         ({}, ["-k", "nothing"], "no test is selected: -k 'nothing' matches none; change the selection"),
         ({}, ["-n", "2"], "--gate-against: tests that run in parallel disturb the timing: add -n 0"),
         ({}, ["-p", "no:benchmark"], "of pytest-benchmark, which is not loaded: remove -p no:benchmark"),

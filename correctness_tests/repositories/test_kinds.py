@@ -232,6 +232,15 @@ ERRORS = {  # a test's code, and its error; on base, ``slow`` does 100 units of 
         "def test_assertion(benchmark):\n    assert benchmark(counted) == 2\n",
         "head: its test failed: AssertionError: assert 1 == 2",
     ),
+    "cleanup": (
+        "@pytest.fixture\ndef opened():\n    yield\n    raise OSError('not open')\n\n\n"
+        "def test_cleanup(benchmark, opened):\n    assert benchmark(counted) == 2\n",
+        "its test failed: AssertionError: assert 1 == 2",
+    ),
+    "strict": (
+        "@pytest.mark.xfail(strict=True, reason='not yet')\ndef test_strict(benchmark):\n    benchmark(counted)\n",
+        "its test failed: [XPASS(strict)] not yet",
+    ),
     "one_side": (
         "def test_one_side(benchmark):\n    benchmark(counted)\n    assert not on_base()\n",
         "base: its test failed: AssertionError",
@@ -424,10 +433,21 @@ def pytest_collection_modifyitems(config, items):
 """
 
 
-@pytest.mark.parametrize("options", [(), ("--benchmark-only",)])
-def test_benchmarks_that_a_conftest_skips_in_other_runs_are_timed(tmp_path, options):
+IGNORING = """
+
+def pytest_ignore_collect(config):
+    return None if config.getoption("--benchmark-only") else True
+"""
+
+
+@pytest.mark.parametrize(
+    ("conftest", "options"),
+    [(SKIPPING, ()), (SKIPPING, ("--benchmark-only",)), (IGNORING, ())],
+    ids=["skip", "skip-with-option", "ignore"],
+)
+def test_benchmarks_that_a_conftest_skips_in_other_runs_are_timed(tmp_path, conftest, options):
     files = flat()
-    files["benchmarks/conftest.py"] += SKIPPING
+    files["benchmarks/conftest.py"] += conftest
     made = Repository(tmp_path / "skipping", files)
     made.write({"toy/sorting.py": work(slow=101, kept=100)})
     ran = made.gate("HEAD", tmp_path, "-k", "kept", *options, rule=QUICK)

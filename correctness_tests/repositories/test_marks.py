@@ -102,6 +102,11 @@ def test_inputs(benchmark):
     benchmark(counting.value)
 
 
+def test_inputs_in_a_dict(benchmark):
+    benchmark.extra_info["inputs"] = {"values": [counting.VALUE]}
+    benchmark(counting.value)
+
+
 def test_state(benchmark):
     counter = counting.Counter()
     output = lambda result: [result, counter.total]  # noqa: E731
@@ -133,7 +138,8 @@ def test_a_slowdown_and_the_canaries_are_found_without_numpy(ran):
 
 def test_outputs_are_compared_as_the_mark_says(ran):
     records = {name.partition("::")[2]: record for name, record in ran.artifact["records"].items() if "::" in name}
-    assert {name for name, record in records.items() if record["state"] != "timed"} == {"test_inputs"}, ran.text
+    untimed = {name for name, record in records.items() if record["state"] != "timed"}
+    assert untimed == {"test_inputs", "test_inputs_in_a_dict"}, ran.text
     assert {name for name, record in records.items() if record["answer_changed"]} == {
         "test_far",
         "TestMarked::test_narrowed",
@@ -148,8 +154,9 @@ def test_a_mark_gives_a_test_all_cores(ran):
     ]
 
 
-def test_inputs_that_differ_between_the_sides_are_an_error(ran):
-    record = ran.artifact["records"][f"{FILE}::test_inputs"]
+@pytest.mark.parametrize("name", ["test_inputs", "test_inputs_in_a_dict"])
+def test_inputs_that_differ_between_the_sides_are_an_error(ran, name):
+    record = ran.artifact["records"][f"{FILE}::{name}"]
     assert (record["state"], record["words"]) == (
         "error",
         "its inputs differ between base and head: make them equal",

@@ -28,24 +28,20 @@ PYTEST = (  # the last three on Python 3.10
     "pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py.py", "cpuinfo",
     "exceptiongroup", "tomli", "typing_extensions.py",
 )  # fmt: skip
-PLUGINS = (  # workers disable those that are installed here
-    "pytest_benchmark", "pytest_xdist", "xdist", "execnet", "pytest_cov", "coverage", "pytest_timeout",
-    "pytest_rerunfailures",
-)  # fmt: skip
 
 
 @pytest.fixture
 def bare(tmp_path):
-    """Create an environment with only pytest and some plugins; return its interpreter."""
+    """Create an environment with only pytest and pytest-benchmark; return its interpreter."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     (packages,) = (tmp_path / "bare").glob("lib/python*/site-packages")
     for path in Path(pytest.__file__).parents[1].iterdir():
-        if path.name in PYTEST or path.name.startswith(PLUGINS):
+        if path.name in PYTEST or path.name.startswith("pytest_benchmark"):
             (packages / path.name).symlink_to(path)
     return tmp_path / "bare" / "bin" / "python"
 
 
-def test_a_pair_runs_in_an_environment_with_pytest_and_its_plugins_alone(tmp_path, bare):
+def test_a_pair_runs_in_an_environment_with_pytest_and_pytest_benchmark_alone(tmp_path, bare):
     absent = "import importlib.util as u; print([u.find_spec(name) for name in ('numpy', 'rlgauge')])"
     assert subprocess.check_output([bare, "-c", absent], text=True, cwd=tmp_path) == "[None, None]\n"
     files = {"toy/__init__.py": "", "benchmarks/conftest.py": HASHING, "benchmarks/test_plain.py": TESTS}

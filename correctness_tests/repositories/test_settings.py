@@ -51,6 +51,19 @@ def pytest_runtest_teardown(item):
     if item.config.end < time.time():
         item.session.shouldfail = "session-timeout"
 """
+RERUNS = """from _pytest.runner import runtestprotocol
+
+
+def pytest_runtest_protocol(item, nextitem):
+    if not item.get_closest_marker("flaky"):
+        return None
+    reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    if failed := [report for report in reports if report.failed]:
+        for report in failed:
+            report.outcome = "rerun"
+        runtestprotocol(item, nextitem=nextitem)
+    return True
+"""
 HOOKS = """import pytest
 
 
@@ -61,6 +74,7 @@ def pytest_runtest_setup(item):
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
+    report.description = str(item.function.__doc__)
     if "tmp_path" in item.funcargs:
         report.sections.append(("folder", str(item.funcargs["tmp_path"])))
 """
@@ -112,10 +126,35 @@ def test_plugins_that_a_variable_names_are_loaded_in_workers(tmp_path):
 
 
 def test_plugins_may_be_loaded_by_the_names_of_their_modules(tmp_path):
-    plugins = "-p rlgauge.plugin -p pytest_benchmark.plugin --benchmark-only"
-    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": f"[pytest]\naddopts = {plugins}\n"})
+    plugins = "-p rlgauge.plugin -p pytest_benchmark.plugin -p xdist.plugin --benchmark-only -n 2"
+    ini = f"[pytest]\naddopts = {plugins}\nfilterwarnings = error::pytest.PytestAssertRewriteWarning\n"
+    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": ini})
     made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
-    ran = made.gate("HEAD", tmp_path, "-k", "slow", rule=QUICK, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    ran = made.gate("HEAD", tmp_path, "-k", "slow", "-n", "0", rule=QUICK, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
+
+
+@pytest.mark.parametrize("option", ["--benchmark-skip", "--benchmark-disable"])
+def test_benchmarks_that_addopts_skip_or_disable_in_other_runs_are_timed(tmp_path, option):
+    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": f"[pytest]\naddopts = {option}\n"})
+    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
+    ran = made.gate("HEAD", tmp_path, "-k", "slow", rule=QUICK)
+    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
+
+
+def test_options_may_name_files_beside_the_repository_and_in_it(tmp_path):
+    reads = """def test_slow(benchmark, pytestconfig):
+    inside, beside = map(pathlib.Path, pytestconfig.getoption("--data").split(","))
+    assert str(pathlib.Path(__file__).parents[1]) in str(inside)
+    assert beside.read_text() == "beside"
+"""
+    tests = "import pathlib\n\n" + FLAT_TESTS.replace("def test_slow(benchmark):\n", reads)
+    conftest = "def pytest_addoption(parser):\n    parser.addoption('--data')\n"
+    files = {"conftest.py": conftest, "benchmarks/test_sorting.py": tests}
+    made = Repository(tmp_path / "repository", flat() | files)
+    beside = tmp_path / "repository-data.txt"
+    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n", str(beside): "beside"})
+    ran = made.gate("HEAD", tmp_path, "-k", "slow", f"--data={made.root / 'toy'},{beside}", rule=QUICK)
     assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
 
 
@@ -128,7 +167,35 @@ def test_a_process_that_a_test_starts_reads_no_requests_without_capture(tmp_path
     assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
 
 
-def test_hooks_of_a_project_may_look_for_fixtures(tmp_path):
+def test_a_removed_test_is_gone_although_base_lacks_the_configuration_file(tmp_path):
+    made = Repository(tmp_path / "repository", flat())
+    fewer = FLAT_TESTS.replace("[10, 50]", "[50]")
+    made.write({"pytest.ini": "[pytest]\n", "benchmarks/test_sorting.py": fewer})
+    ran = made.gate("HEAD", tmp_path, "--collect-only", rule=QUICK)
+    assert (ran.code, "2 to time, 1 gone" in ran.text) == (0, True), ran.text
+
+
+def test_no_test_runs_after_an_error_in_the_collection_although_addopts_continue(tmp_path):
+    files = {"pytest.ini": "[pytest]\naddopts = --continue-on-collection-errors\n", "tests/test_broken.py": "1 / 0\n"}
+    made = Repository(tmp_path / "repository", flat() | files)
+    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
+    ran = made.gate("HEAD", tmp_path, rule=QUICK)
+    assert (ran.code, "1 error during collection" in ran.text, " passed" in ran.text) == (2, True, False), ran.text
+
+
+def test_a_flaky_test_that_fails_is_not_run_again(tmp_path):
+    fails = "\n\n@pytest.mark.flaky\ndef test_flaky(benchmark):\n    assert benchmark(sorting.kept, NUMBERS) is None\n"
+    made = Repository(tmp_path / "repository", flat() | {"conftest.py": RERUNS})
+    made.write({
+        "toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n",
+        "benchmarks/test_sorting.py": FLAT_TESTS + fails,
+    })  # fmt: skip
+    ran = made.gate("HEAD", tmp_path, "-k", "flaky or kept", rule=QUICK)
+    verdict, why = ran.findings["benchmarks/test_sorting.py::test_flaky"]
+    assert (verdict, "its test failed: " in why) == ("error", True), ran.text
+
+
+def test_hooks_of_a_project_may_look_for_fixtures_and_functions(tmp_path):
     made = Repository(tmp_path / "repository", flat() | {"conftest.py": HOOKS})
     made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
     ran = made.gate("HEAD", tmp_path, rule=QUICK)

@@ -5,21 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Collection, Sequence
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pytest
 
 COMMON = ("-q", "--no-header", "--maxfail=0", "--continue-on-collection-errors", "--color=no", "-p", "no:randomly")
-# plugins that disturb the measurement: name, module, options that disable it
-DISABLED = (
-    ("xdist", "xdist", ("-n", "0")),
-    ("pytest_cov", "pytest_cov", ("--no-cov",)),
-    ("timeout", "pytest_timeout", ("--timeout", "0")),
-    ("rerunfailures", "pytest_rerunfailures", ("--reruns", "0")),
-)
 WITH_VALUE = (
     "--junitxml", "--junit-xml", "-n", "--numprocesses", "--maxprocesses", "--maxschedchunk", "--tx", "--dist", "--px",
     "--basetemp", "--rootdir", "-c", "--config-file", "--durations", "--report-log", "--pdbcls", "--lfnf",
@@ -30,25 +21,8 @@ ALONE = (
     "--sw", "--stepwise", "--sw-skip", "--stepwise-skip", "--sw-reset", "--stepwise-reset", "--pdb", "--trace", "-d",
     "-f", "--looponfail",
 )  # fmt: skip
-CONFIGURATION = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 SELECTING = "-k", "-m"  # options whose value may be equal to a file or directory
 CACHED_SELECTIONS = ("lf", "stepwise")  # options that select tests by the results of earlier runs
-
-
-def disabling(run: pytest.Config | None, root: Path) -> list[str]:
-    """Return the options that disable plugins that would disturb the measurement.
-
-    If `run` is None, installed plugins are assumed to be loaded, unless the configuration of pytest in `root` blocks
-    them: pytest does not know the options of a plugin that is blocked by ``-p no:NAME``.
-    """
-    files = [root / name for name in CONFIGURATION] if run is None else []
-    text = "".join(path.read_text(errors="replace") for path in files if path.is_file())
-    options: list[str] = []
-    for plugin, module, words in DISABLED:
-        blocked = any(f"no:{name}" in text for name in (plugin, plugin.removeprefix("pytest_")))
-        if run.pluginmanager.hasplugin(plugin) if run else find_spec(module) and not blocked:
-            options += words
-    return options
 
 
 def forwarded(run: pytest.Config | None) -> list[str]:

@@ -344,6 +344,8 @@ class Benchmarks:
             python: interpreter of the side's environment.
         """
         tree, ini = folder / "tree", self.ini_file()
+        if ini and not (benchmarks / ini).exists():
+            raise GateError(f"git ignores {ini}, pytest's configuration file, so neither side has it: commit it")
         built = tree_of(python) if self.build else code
         renamed = self.renamed if name == "base" else {}
         files = self.files_of(self.names, renamed)
@@ -425,19 +427,21 @@ class Benchmarks:
         ini = self.ini_file()
         options = [f"--rootdir={tree / self.relative(self.root)}", f"--basetemp={folder / 'temporary'}"]
         inipath = tree / ini if ini else self.run.inipath if self.run else None
-        options += ["-c", str(inipath)] if inipath else []
+        if inipath and inipath.exists():
+            options += ["-c", str(inipath)]
+        elif inipath:  # the revision lacks it; pytest searches for another one, also above the tree
+            options += [f"--confcutdir={tree / self.relative(self.root)}"]
         options += ["-o", "required_plugins="]  # some are disabled
         if self.has_plugin("cacheprovider"):
             options += ["-o", f"cache_dir={folder / 'cache'}"]
         if self.has_plugin("faulthandler"):
             options += ["-o", "faulthandler_timeout=0"]
-        top = re.compile(rf"{re.escape(str(self.top))}(?![\w.-])")  # not another directory that starts with its name
+        top = re.compile(rf"(?<![\w.-]){re.escape(str(self.top))}(?![\w.-])")  # but not /top-2 or /data/top
         selection = [top.sub(lambda _: str(tree), word) for word in [*command.forwarded(self.run), *self.arguments]]
         packages, folders = imports
         copied, _ = self.import_folders(self.paths)
         settings = {
-            "arguments": [*selection, *command.COMMON, *command.disabling(self.run, self.root), *options]
-            + [str(tree / file) for file in files],
+            "arguments": [*selection, *command.COMMON, *options, *(str(tree / file) for file in files)],
             "packages": packages,
             "import_folders": folders if self.build else [],
             "root": str(self.top),

@@ -33,6 +33,7 @@ if __name__ == "__main__":  # before the project imports NumPy, which reads its 
     process.set_up(int(sys.argv[-2]), sys.argv[-1])
 
 import pytest
+from _pytest import runner
 
 from rlgauge.benchmarks import marks
 from rlgauge.benchmarks.finder import PackageFinder
@@ -48,13 +49,17 @@ from rlgauge.benchmarks.fixture import (
 )
 from rlgauge.benchmarks.loaded import LoadedFiles
 from rlgauge.parameters import describe_parameters
-from rlgauge.plugin import MARK, NEVER
+from rlgauge.plugin import MARK, OVERRIDDEN
 from rlgauge.workers import SIDE
 
 SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that is not shown
 CONFTEST_HINT = (
     "both sides use head's version: import names that base lacks only inside the fixtures or tests that use them"
 )
+OPTIONS: dict[str, Any] = {  # options of pytest and its plugins, with their values in a worker
+    **OVERRIDDEN, "benchmark_only": True,  # a conftest.py may skip or deselect benchmarks without it
+    "continue_on_collection_errors": True, "numprocesses": 0, "dist": "no", "tx": [],
+}  # fmt: skip
 MAX_ID = 100  # characters of a text up to which pytest 9 uses it as an id
 PHASES = {"setup": "set-up", "call": "test", "teardown": "teardown"}
 
@@ -77,7 +82,7 @@ class WorkerPlugin(worker.Requests):
         fixture: the current test's ``benchmark`` fixture.
         closed: whether the gate has closed the current case.
         reports: pytest's reports of the current test's phases.
-        raised: exception raised by the current test.
+        raised: first exception raised by the current test.
         previous: id of the previous test.
         conftest: error message for a ``conftest.py`` that cannot be imported.
     """
@@ -103,8 +108,11 @@ class WorkerPlugin(worker.Requests):
     def pytest_load_initial_conftests(
         self, early_config: pytest.Config, parser: pytest.Parser
     ) -> Generator[None, object, object]:
-        """Accept options of pytest-randomly, which is disabled; record which ``conftest.py`` fails to import here."""
-        if not hasattr(early_config.known_args_namespace, "randomly_reorganize"):
+        """Disable pytest-cov, accept options of pytest-randomly, and record which ``conftest.py`` fails to import."""
+        options = early_config.known_args_namespace
+        if hasattr(options, "cov_source"):
+            options.cov_source = []
+        if not hasattr(options, "randomly_reorganize"):  # pytest-randomly is disabled
             parser.addoption("--randomly-seed")
             for option in ("--randomly-dont-reset-seed", "--randomly-dont-reorganize"):
                 parser.addoption(option, action="store_true")
@@ -115,22 +123,26 @@ class WorkerPlugin(worker.Requests):
                 self.conftest = f"{os.path.relpath(path)} cannot be imported here: {one_line(error.__cause__)}"
             raise
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_configure(self, config: pytest.Config) -> None:
-        """Disable the gate's own plugin, time limits, and the hooks of pytest-benchmark and pytest-codspeed."""
+    @pytest.hookimpl(wrapper=True)
+    def pytest_cmdline_main(self, config: pytest.Config) -> Generator[None, object, object]:
+        """Disable the gate's own plugin, and override other options, before any plugin reads them."""
         for name in vars(config.option):  # the gate's options may also come from the project's settings
             if name.startswith("gate_"):
                 setattr(config.option, name, [] if isinstance(getattr(config.option, name), list) else None)
-        for name, value in (("timeout", 0), ("session_timeout", NEVER)):
+        for name, value in OPTIONS.items():
             if hasattr(config.option, name):
                 setattr(config.option, name, value)
+        return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Register the marks, and disable the hooks of pytest-benchmark and pytest-codspeed."""
         config.addinivalue_line("markers", "benchmark: mark a test with custom benchmark settings.")
         config.addinivalue_line("markers", "codspeed_benchmark: mark a whole test as a benchmark.")
         config.addinivalue_line("markers", MARK)
         for plugin in config.pluginmanager.get_plugins():  # whose name depends on how it is loaded
             if getattr(plugin, "__name__", "").partition(".")[0] in PLUGINS:
                 config.pluginmanager.unregister(plugin)
-        config.option.benchmark_only = True  # a conftest.py may skip or deselect benchmarks otherwise
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_timeout_set_timer(self) -> bool:
@@ -225,12 +237,17 @@ class WorkerPlugin(worker.Requests):
             session.config.pluginmanager.unregister(name=SLOW_TO_END)
         return True
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        """Run a test once: a plugin may rerun a flaky test, which would prepare the case again when it is closed."""
+        return runner.pytest_runtest_protocol(item, nextitem)
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
         """Record the report of each phase of a test."""
         report = yield
         self.reports.append(report)
-        if call.excinfo is not None and not report.skipped:
+        if self.raised is None and call.excinfo is not None and not report.skipped:
             self.raised = call.excinfo.value
         return report
 
@@ -306,7 +323,11 @@ class WorkerPlugin(worker.Requests):
             timed.warm_up()
         self.prepared[identity] = timed
         extra_info = self.fixture.extra_info if self.fixture else {}
-        info = {str(name): value for name, value in extra_info.items() if isinstance(value, int | float | str)}
+        info: dict[str, Any] = {
+            str(name): value for name, value in extra_info.items() if isinstance(value, int | float | str)
+        }
+        if "inputs" in extra_info:  # may be of any type
+            info["inputs"] = describe_parameters({"inputs": extra_info["inputs"]}, [self.folder]).get("inputs")
         self.send({"info": info})
         self.handle_until(lambda: identity not in self.prepared)
 
@@ -325,7 +346,8 @@ class WorkerPlugin(worker.Requests):
         failed = [report for report in self.reports if report.failed]
         skipped = [report for report in self.reports if report.skipped]
         if failed:
-            message = f"its {PHASES[str(failed[0].when)]} failed: {one_line(self.raised)}{self.left_out(self.raised)}"
+            why = last_line(str(failed[0].longrepr)) if self.raised is None else one_line(self.raised)
+            message = f"its {PHASES[str(failed[0].when)]} failed: {why}{self.left_out(self.raised)}"
             return {"failed": message, **self.absent_name(self.raised)}
         if skipped:
             return {"skipped": skip_reason(skipped[0])}
