@@ -573,22 +573,6 @@ def test_a_file_that_git_ignores_is_named_when_a_test_reads_it(tmp_path):
     assert "; the working tree has data/numbers.txt, but git ignores it" in text, text
 
 
-def test_an_option_may_name_a_folder_beside_the_repository(tmp_path):
-    option = '\n\ndef pytest_addoption(parser):\n    parser.addoption("--numbers")\n'
-    opened = "def test_slow(benchmark, pytestconfig):\n    open(pytestconfig.getoption('numbers')).close()"
-    files = {
-        "pkg/__init__.py": work(slow=100),
-        "tests/conftest.py": CLOCK + option,
-        "tests/test_pkg.py": USES.format(module="pkg").replace("def test_slow(benchmark):", opened),
-        ".gitignore": IGNORED,
-    }
-    made = Repository(tmp_path / "repository", files)
-    numbers = tmp_path / "repository-data/numbers.txt"
-    made.write({"pkg/__init__.py": work(slow=100) + "# changed\n", str(numbers): "1"})
-    code, text = gated(made, tmp_path, f"--numbers={numbers}")
-    assert (code, "passed: 1 ok" in text) == (0, True), text
-
-
 def test_only_what_is_included_is_laid_out(tmp_path):
     files = {
         "pyproject.toml": '[tool.rlgauge]\ninclude = ["pkg"]\n',
