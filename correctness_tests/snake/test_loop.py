@@ -57,6 +57,8 @@ def test_a_loop_matches_the_plain_loop_on_the_timed_inputs(name, seed, unavailab
 )
 def test_a_loop_matches_where_the_ring_wraps_and_episodes_are_truncated(form, backend, num_envs):
     loop, inputs = fresh(form, backend, num_envs)
+    loop(*inputs.args)
+    loop.reset()  # the actor of a thread must take the restored weights, too
     _, wanted = check(loop, inputs, options_of(form, 4), backend)
     assert wanted.truncated > 0
 
@@ -141,9 +143,10 @@ def test_a_loop_acts_and_learns_on_one_thread_or_all(form, count):
     assert seen == {count}
 
 
-def test_a_loop_with_a_thread_reports_the_age_of_its_weights():
-    loop, _ = fresh("threaded", "torch", 64)
-    assert loop.stats() == {"policy_lag_steps": 64}
+@pytest.mark.parametrize(("num_envs", "lag"), [(1, 32), (64, 64)])
+def test_a_loop_with_a_thread_reports_the_age_of_its_weights(num_envs, lag):
+    loop, _ = fresh("threaded", "torch", num_envs)
+    assert loop.stats() == {"policy_lag_steps": lag}
 
 
 def test_every_timed_loop_with_a_thread_plays_several_chunks(seed):
