@@ -27,6 +27,7 @@ limited = limit("a transport")
 
 SHAPE = (3, 4)
 QUEUES = ["locked_queue", "local_queues"]
+ROOM = {"locked_queue": 4 + 4, "local_queues": 2 + 4, "shared_ring": 2}  # of one of two environments, for 4 in all
 every_kind = pytest.mark.parametrize("kind", list(TRANSPORTS))
 
 
@@ -80,6 +81,7 @@ def test_a_sender_waits_for_room_and_the_time_is_counted(kind, make):
     start(collect, transport.sender(0), SHAPE, 0, 40)
     until(lambda: transport.counters()["full"][0] > 0.05, "a full transport")
     assert transport.counters()["full"][1] == 0
+    assert transport.counters()["waiting"][0] <= ROOM[kind] + 1  # the last one waits for room
     take_all(transport, taken, [40, 0])
     assert not transport.counters()["lost"].any()
 
@@ -98,6 +100,17 @@ def test_take_waits_only_for_the_first_experience_and_no_longer_than_its_limit(k
     assert transport.take(taken, 100) == 1  # the limit of this test ends it, where it waits for more
     thread.join()
     assert transport.counters()["empty"] > found
+
+
+@pytest.mark.parametrize(("kind", "counts"), [("locked_queue", [1] * 7), ("local_queues", [3, 3, 1])])
+def test_queues_deliver_at_most_a_chunk_at_once(kind, counts, make):
+    transport, taken = make(kind, 1, capacity=10, batch_size=3), Taken(1, SHAPE)
+    sender = transport.sender(0)
+    for number in range(7):
+        put(sender, number, SHAPE)
+    until(lambda: len(transport.items) == 7, "the thread that reads")
+    assert transport.take(taken) == 7
+    assert [count for _, count in taken.calls] == counts
 
 
 def held_before():
