@@ -64,6 +64,17 @@ def test_a_loop_matches_where_the_ring_wraps_and_episodes_are_truncated(form, ba
 
 
 @pytest.mark.parametrize(
+    ("form", "backend"), quick([("vectorised", "torch")], [("vectorised", "torch"), ("compiled", "jax")])
+)
+def test_a_buffer_smaller_than_a_step_of_all_environments_keeps_the_last_ones(form, backend):
+    inputs = timed(form, 64)
+    *others, rows = inputs.args
+    inputs = Inputs(inputs.config | {"capacity": 48}, (*others, rows % 48))
+    loop = build("collect_and_learn", backend, inputs.config, inputs.args, form, train_frequency=4)
+    check(loop, inputs, options_of(form, 4), backend)
+
+
+@pytest.mark.parametrize(
     ("form", "backend", "num_envs", "target_frequency"),
     quick(
         [
