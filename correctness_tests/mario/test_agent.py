@@ -45,6 +45,19 @@ def loaded(checkpoint):
     agent.close()
 
 
+def test_seed_and_initialisation_set_the_weights_at_the_start():
+    first, again, other, uniform = (
+        MarioAgent(seed=seed, init=init, **SMALL) for seed, init in ((1, "he"), (1, "he"), (2, "he"), (1, "uniform"))
+    )
+    np.testing.assert_equal(again.state(), first.state())
+    assert other.seed != first.seed  # that of the games
+    assert (other.params["w_hidden"] != first.params["w_hidden"]).any()
+    bound = 3136**-0.5  # of the hidden layer's inputs
+    assert np.abs(first.params["w_hidden"]).max() > 2 * bound > 1.99 * np.abs(uniform.params["w_hidden"]).max()
+    for name, value in first.params.items():
+        np.testing.assert_array_equal(first.state()[f"target.{name}"], value)
+
+
 def test_training_prints_counts_of_the_transport_and_of_the_learner(trained):
     _, printed = trained
     for line in (

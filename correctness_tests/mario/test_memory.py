@@ -354,7 +354,7 @@ def test_each_stratum_of_the_priority_sum_gives_one_row(literal):
 
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
 def test_weights_are_those_of_the_formula(beta):
-    replay = prioritised(beta=beta)
+    replay = prioritised(beta=beta, beta_increment=0.2)
     priorities = replay.tree.get(np.arange(40))
     rows, weights = replay.draw(np.random.default_rng(1).random(9))
     exact = (len(replay.valid_rows()) * priorities[rows] / priorities.sum()) ** -beta

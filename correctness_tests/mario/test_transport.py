@@ -86,6 +86,19 @@ def test_a_sender_waits_for_room_and_the_time_is_counted(kind, make):
     assert not transport.counters()["lost"].any()
 
 
+@pytest.mark.parametrize("kind", QUEUES)
+def test_the_time_that_a_sender_waits_for_the_lock_is_counted(kind, make):
+    transport, taken = make(kind), Taken(2, SHAPE)
+    with transport.queues[0]._wlock:
+        start(collect, transport.sender(0), SHAPE, 0, 1)
+        until(lambda: transport.counters()["produced"][0] == 1, "a collector")
+        time.sleep(0.1)
+    take_all(transport, taken, [1, 0])
+    waited, other = transport.counters()["lock"]
+    assert waited > 0.05
+    assert other == 0
+
+
 @every_kind
 def test_take_waits_only_for_the_first_experience_and_no_longer_than_its_limit(kind, make):
     transport, taken = make(kind), Taken(2, SHAPE)

@@ -12,10 +12,13 @@ import pytest
 from correctness_tests.commands import python
 from correctness_tests.draws import assert_as_often, assert_distributed, assert_each_for_itself
 from correctness_tests.quick import quick
+from correctness_tests.reference import in_float64
 from correctness_tests.waiting import children, limit
 from rl_impls import backends
+from rl_impls.snake import _numpy
 from rl_impls.snake.agent import Config, SnakeAgent, draw_chunk, play
 from rl_impls.snake.env import DRAWS
+from rl_impls.snake.memory import FIELDS
 
 limited = limit("training or playing")
 
@@ -178,6 +181,15 @@ def test_returns_and_lengths_are_those_of_whole_episodes_even_across_chunks():
     assert sum(seen["episodes"] for seen in figures) == len(episodes)
     for name, total in (("return", np.concatenate(episodes).sum(dtype=float)), ("length", sum(map(len, episodes)))):
         assert sum(seen[name] * seen["episodes"] for seen in figures) == pytest.approx(total)
+
+
+def test_the_loss_is_that_of_an_update_not_their_sum():
+    all_of = dict.fromkeys(("num_envs", "capacity", "warm_up", "batch_size"), 256)
+    agent = make(**all_of, learning_rate=0.0, train_frequency=16)  # 16 updates, each on all that is stored
+    seen, state = agent.learn(), agent.state()
+    batch = [state[f"replay_buffer.{name}"] for name in FIELDS]
+    wanted = _numpy.loss(*in_float64((agent.params, agent.params, batch)), agent.config.gamma)
+    assert seen["loss"] == pytest.approx(wanted, rel=1e-5)
 
 
 def drawn(step, **config):
