@@ -45,6 +45,19 @@ def loaded(checkpoint):
     agent.close()
 
 
+def test_seed_and_initialisation_set_the_weights_at_the_start():
+    first, again, other, uniform = (
+        MarioAgent(seed=seed, init=init, **SMALL) for seed, init in ((1, "he"), (1, "he"), (2, "he"), (1, "uniform"))
+    )
+    np.testing.assert_equal(again.state(), first.state())
+    assert other.seed != first.seed  # that of the games
+    assert (other.params["w_hidden"] != first.params["w_hidden"]).any()
+    bound = 3136**-0.5  # of the hidden layer's inputs
+    assert np.abs(first.params["w_hidden"]).max() > 2 * bound > 1.99 * np.abs(uniform.params["w_hidden"]).max()
+    for name, value in first.params.items():
+        np.testing.assert_array_equal(first.state()[f"target.{name}"], value)
+
+
 def test_training_prints_counts_of_the_transport_and_of_the_learner(trained):
     _, printed = trained
     for line in (
@@ -69,6 +82,18 @@ def test_beta_grows_by_its_increment_with_each_update(checkpoint):
     assert arrays["beta"] == pytest.approx(0.4 + 20 * 0.01)  # ten epochs of two updates
 
 
+def test_each_episode_after_the_first_chunk_is_counted_once(trained, checkpoint):
+    arrays, _ = params.load_with_metadata(checkpoint)
+    returns = []
+    for rewards, terminated in zip(*(arrays[name].reshape(2, 44) for name in ("rewards", "terminated"))):
+        ends = np.flatnonzero(terminated) + 1
+        whole = np.split(rewards, ends)[:-1]
+        returns += [each.sum(dtype=float) for each, end in zip(whole, ends) if end > 4]
+    points = [point for point in runs.points(trained[0]) if point["episodes"]]
+    assert sum(point["episodes"] for point in points) == len(returns)
+    assert sum(point["return"] * point["episodes"] for point in points) == pytest.approx(sum(returns))
+
+
 def test_a_loaded_agent_resumes_with_batch_norm_and_priorities(trained, checkpoint, loaded):
     first, second = loaded, MarioAgent.load(checkpoint)
     assert first.config.sampling == "prioritised"
@@ -81,6 +106,14 @@ def test_a_loaded_agent_resumes_with_batch_norm_and_priorities(trained, checkpoi
     for name, value in second.params.items():
         np.testing.assert_array_equal(first.params[name], value)
     second.close()
+
+
+def test_rates_are_those_of_all_epochs_since_the_last_lines(loaded):
+    loaded.lines(loaded.learn(), 1.0)
+    loaded.learn()
+    transport, learner = loaded.lines(loaded.learn(), 2.0)
+    assert " received (8/s, " in transport
+    assert ", 8 experiences/s sampled, 2.00 updates/s, 1.00 s per epoch, " in learner
 
 
 def test_an_evaluation_returns_distance_and_length(loaded):
@@ -121,3 +154,15 @@ def test_a_checkpoint_that_does_not_fit_is_refused(checkpoint, tmp_path, change)
     with pytest.raises((ValueError, WorkersEnded)):
         MarioAgent.load(tmp_path / "agent").prepare()
     assert set(children()) <= set(before)
+
+
+def test_a_running_agent_takes_the_state_that_is_loaded(loaded):
+    loaded.prepare()
+    before, state = children(), loaded.state()
+    loaded.learn()
+    learned = loaded.params
+    loaded.load_state(state)
+    assert len(children()) < len(before)
+    for name, value in loaded.params.items():
+        np.testing.assert_array_equal(value, state[f"online.{name}"])
+        assert (learned[name] != value).any(), name

@@ -7,9 +7,11 @@ import pytest
 
 from correctness_tests.mario.pipelines import config_of
 from rl_impls.common.procgen_env import ProcgenVectorEnv
+from rl_impls.common.procgen_state import made_for
 from rl_impls.mario._numpy import RESIZE
 from rl_impls.mario.collectors import Collector
-from rl_impls.mario.games import ProcgenGame
+from rl_impls.mario.evaluation import evaluate
+from rl_impls.mario.games import ProcgenGame, make_game
 from rl_impls.mario.options import FORMS
 from rl_impls.mario.transport import LINE
 
@@ -62,6 +64,20 @@ def test_an_action_is_repeated_for_four_frames_or_until_the_episode_ends():
     assert {episode.distance for episode in results} == {0.0, 1.0}
     game.close()
     plain.close()
+
+
+def test_a_game_has_the_mode_and_the_levels_of_the_configuration():
+    game = make_game({"game": "coinrun", "mode": "hard", "levels": 2, "start_level": 7}, 3)
+    assert made_for(game.get_state()["games"].tobytes()) == ("coinrun", "hard", 7, 9)
+    game.close()
+
+
+def test_each_environment_of_each_collector_plays_its_own_games():
+    players = [collector(index)[0] for index in (0, 1)]
+    states = {game.get_state()["games"].tobytes() for player in players for game in player.games}
+    assert len(states) == 4
+    for player in players:
+        player.close()
 
 
 def test_each_step_is_sent_with_its_frame_action_reward_end_and_time():
@@ -125,6 +141,13 @@ def test_random_actions_depend_on_the_collector_and_the_chunk():
     found = [actions(*where) for where in ((0, 1), (1, 1), (0, 2), (1, 2))]
     assert actions(1, 2) == found[3]
     assert len(set(map(tuple, found))) == 4
+
+
+def test_an_evaluation_plays_as_many_episodes_as_asked_for():
+    config = config_of()
+    for episodes in (1, 10):  # eight environments play side by side, and two of them a second episode
+        found = evaluate(config, config["params"], episodes, 0, FORMS["full"])
+        assert {len(values) for values in found.values()} == {episodes}
 
 
 def test_a_collector_resumes_from_a_state_exactly():

@@ -74,7 +74,8 @@ def in_one_process(config, options, epochs, backend):
         for index in range(config["collectors"])
     ]
     each, sizes = per_stream(config), (config["capacity"], STREAMS, config["side"])
-    replay = PrioritisedReplay(*sizes, alpha=0.6, beta=0.4) if config["prioritised"] else FrameReplay(*sizes)
+    exponents = {name: config[name] for name in ("alpha", "beta")}
+    replay = PrioritisedReplay(*sizes, **exponents) if config["prioritised"] else FrameReplay(*sizes)
     step, results, updates = learner(config, options, backend), [], 0
 
     def played(number):
@@ -158,6 +159,9 @@ def test_a_pipeline_over_rings_learns_what_one_process_learns(rings):
     assert_learns_what_one_process_learns(loop, config_of(publish_every=2), FORMS["full"])
     # the initial weights act in the first two epochs, and those learned in these from the third on
     assert loop.lags == [lag for lag in (3, 6, 3, 6) for _ in range(SMALL["collectors"])]
+    assert (loop.stats()["policy_lag"], loop.stats()["most_policy_lag"]) == (4.5, 6)
+    niceness = {os.getpriority(os.PRIO_PROCESS, process.pid) for _, process in loop.collectors.members}
+    assert niceness == {19}  # collectors give way to the learner
 
 
 def test_a_pipeline_with_jax_and_batch_norm_learns_what_one_process_learns(running):
@@ -168,7 +172,7 @@ def test_a_pipeline_with_jax_and_batch_norm_learns_what_one_process_learns(runni
 
 @pytest.mark.parametrize(
     ("transport", "changes"),
-    [("locked_queue", {"prioritised": True}), ("local_queues", {"capacity": 64})],
+    [("locked_queue", {"prioritised": True, "alpha": 0.7, "beta": 0.5}), ("local_queues", {"capacity": 64})],
 )
 def test_a_pipeline_over_queues_learns_what_one_process_learns(running, transport, changes):
     options = replace(FORMS["full"], transport=transport, publication="pickled", priority="equal")
@@ -179,6 +183,11 @@ def test_a_pipeline_over_queues_learns_what_one_process_learns(running, transpor
     assert loop.collectors.weights is None  # weights are sent as messages
     ours = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, loop.collectors.members[0][1].pid) == ours
+
+
+def test_the_capacity_is_rounded_down_to_equal_shares_of_the_environments():
+    replay = make_replay(config_of(capacity=123), FORMS["full"])
+    assert (replay.capacity, replay.lanes) == (120, 4)
 
 
 def test_publications_and_the_time_of_calls_of_put_are_counted_from_a_reset(rings):
@@ -236,6 +245,11 @@ def test_a_collector_that_is_killed_is_replaced_and_nothing_is_lost(rings):
     assert stats["replaced_collectors"] == 1
     assert [stats[name] for name in ("delivered", "lost", "waiting")] == [5 * loop.each * STREAMS, 0, 0]
     assert all(process.is_alive() for _, process in loop.collectors.members)
+    kill(loop)
+    state = loop.state()
+    assert loop.stats()["replaced_collectors"] == 2
+    for name in loop.start[0]:  # the new games have other seeds
+        assert not (name.startswith("games.") and np.array_equal(state[name], loop.start[0][name]))
 
 
 @pytest.mark.parametrize("transport", ["locked_queue", "local_queues"])
@@ -247,6 +261,7 @@ def test_collectors_with_queues_are_restarted_once_one_is_killed(running, transp
         kill(loop)
         losses, _ = loop(np.arange(1, 3))
         assert np.isfinite(losses).all()
+        assert set(loop.lags) == {24}  # the new collectors act by the weights published last
         stats = loop.stats()
         assert stats["replaced_collectors"] == SMALL["collectors"]
         assert stats["waiting"] == 0

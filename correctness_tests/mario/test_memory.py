@@ -202,6 +202,21 @@ def test_a_restored_replay_goes_on_like_the_original(pushes, further, lanes, mor
     assert_same_state(state_of(other), state_of(replay))
 
 
+@settings(max_examples=60)
+@given(pushes=PUSHES, kinds=st.lists(KINDS, min_size=1, max_size=8), **SHAPES)
+def test_rows_that_may_be_sampled_stay_as_they_are_until_a_release(pushes, kinds, lanes, more, stack):
+    collectors, replay = made(FrameReplay, lanes, stack + more, stack, pushes)
+    kinds = kinds[:more]
+    replay.hold(len(kinds))
+    rows = replay.valid_rows()
+    before = replay.gather(rows)
+    play(collectors, replay, [(lane, kinds) for lane in range(lanes)])
+    np.testing.assert_array_equal(replay.valid_rows(), rows)
+    assert_same(replay.gather(rows), before)
+    replay.release()
+    assert replay.valid_rows().tolist() == list(collectors.transitions())
+
+
 class Priorities:
     """Expected priorities of steps, by plain loops; a step is identified by its lane and number."""
 
@@ -339,7 +354,7 @@ def test_each_stratum_of_the_priority_sum_gives_one_row(literal):
 
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
 def test_weights_are_those_of_the_formula(beta):
-    replay = prioritised(beta=beta)
+    replay = prioritised(beta=beta, beta_increment=0.2)
     priorities = replay.tree.get(np.arange(40))
     rows, weights = replay.draw(np.random.default_rng(1).random(9))
     exact = (len(replay.valid_rows()) * priorities[rows] / priorities.sum()) ** -beta

@@ -27,6 +27,7 @@ limited = limit("a transport")
 
 SHAPE = (3, 4)
 QUEUES = ["locked_queue", "local_queues"]
+ROOM = {"locked_queue": 4 + 4, "local_queues": 2 + 4, "shared_ring": 2}  # of one of two environments, for 4 in all
 every_kind = pytest.mark.parametrize("kind", list(TRANSPORTS))
 
 
@@ -80,8 +81,22 @@ def test_a_sender_waits_for_room_and_the_time_is_counted(kind, make):
     start(collect, transport.sender(0), SHAPE, 0, 40)
     until(lambda: transport.counters()["full"][0] > 0.05, "a full transport")
     assert transport.counters()["full"][1] == 0
+    assert transport.counters()["waiting"][0] <= ROOM[kind] + 1  # the last one waits for room
     take_all(transport, taken, [40, 0])
     assert not transport.counters()["lost"].any()
+
+
+@pytest.mark.parametrize("kind", QUEUES)
+def test_the_time_that_a_sender_waits_for_the_lock_is_counted(kind, make):
+    transport, taken = make(kind), Taken(2, SHAPE)
+    with transport.queues[0]._wlock:
+        start(collect, transport.sender(0), SHAPE, 0, 1)
+        until(lambda: transport.counters()["produced"][0] == 1, "a collector")
+        time.sleep(0.1)
+    take_all(transport, taken, [1, 0])
+    waited, other = transport.counters()["lock"]
+    assert waited > 0.05
+    assert other == 0
 
 
 @every_kind
@@ -98,6 +113,17 @@ def test_take_waits_only_for_the_first_experience_and_no_longer_than_its_limit(k
     assert transport.take(taken, 100) == 1  # if it waited for more, the test would time out
     thread.join()
     assert transport.counters()["empty"] > found
+
+
+@pytest.mark.parametrize(("kind", "counts"), [("locked_queue", [1] * 7), ("local_queues", [3, 3, 1])])
+def test_queues_deliver_at_most_a_chunk_at_once(kind, counts, make):
+    transport, taken = make(kind, 1, capacity=10, batch_size=3), Taken(1, SHAPE)
+    sender = transport.sender(0)
+    for number in range(7):
+        put(sender, number, SHAPE)
+    until(lambda: len(transport.items) == 7, "the thread that reads")
+    assert transport.take(taken) == 7
+    assert [count for _, count in taken.calls] == counts
 
 
 def open_resources_after_gc():

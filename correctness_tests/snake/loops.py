@@ -28,8 +28,10 @@ LOOPS = [  # form, backend, num_envs
     ("plain", "torch", 1),
     ("full", "torch", 1),
     ("vectorised", "torch", 64),
+    ("threaded", "torch", 1),
     ("threaded", "torch", 64),
     ("full", "jax", 1),
+    ("threaded", "jax", 1),
     ("compiled", "jax", 1),
     ("compiled", "jax", 64),
 ]
@@ -64,7 +66,7 @@ def follow(inputs, actions, train_frequency, threaded):
     (_, _, draws, rows), config = inputs.args, inputs.config
     num_steps, num_envs = actions.shape
     chunk, lag = (max(1, CHUNK // num_envs), 1) if threaded else (1, 0)
-    games = PlainEnvs(num_envs, Geometry())
+    games = PlainEnvs(num_envs, config.get("geometry", Geometry()))
     games.set_state(config["env_state"])
     stored, step, due = list(zip(*config["stored"])), config["step"], iter(rows)
     learner, update = exact_trainer(config, batch_of(stored, rows[0] % 2))
@@ -142,14 +144,15 @@ def timed(form, num_envs, train_frequency=4, batch_size=32, seed=0):
 
 
 def full_ring(inputs):
-    """Return inputs with games about to be truncated, a buffer about to be full, and batches of the newest rows."""
+    """Return inputs with short games about to be truncated, a buffer about to be full, and batches of new rows."""
     rng, (explore, random_actions, draws, rows) = np.random.default_rng(9), inputs.args
     capacity = len(inputs.config["stored"][0]) + 3
-    steps = 500 - rng.integers(1, 8, explore.shape[1])
+    geometry = Geometry(max_steps=40)
+    steps = geometry.max_steps - rng.integers(1, 8, explore.shape[1])
     games = inputs.config["env_state"] | {"steps": steps}
     newest = np.arange(capacity - 3 - 60, capacity - 3)
     rows = np.array([rng.choice(newest, len(row), replace=False) for row in rows])
-    changed = {"capacity": capacity, "env_state": games}
+    changed = {"capacity": capacity, "env_state": games, "geometry": geometry}
     return Inputs(inputs.config | changed, (explore, random_actions, draws, rows))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +12,13 @@ import pytest
 from correctness_tests.commands import python
 from correctness_tests.draws import assert_as_often, assert_distributed, assert_each_for_itself
 from correctness_tests.quick import quick
+from correctness_tests.reference import in_float64
 from correctness_tests.waiting import children, limit
 from rl_impls import backends
+from rl_impls.snake import _numpy
 from rl_impls.snake.agent import Config, SnakeAgent, draw_chunk, play
 from rl_impls.snake.env import DRAWS
+from rl_impls.snake.memory import FIELDS
 
 limited = limit("training or playing")
 
@@ -84,6 +88,24 @@ def test_evaluation_of_a_loaded_agent_starts_no_process(tmp_path):
     assert children() == []
 
 
+def test_a_loaded_agent_has_the_online_weights_before_it_trains(tmp_path):
+    agent = make(target_frequency=100)
+    agent.learn()  # 56 steps beyond the last copy to the target network
+    agent.save(tmp_path / "agent")
+    loaded = SnakeAgent.load(tmp_path / "agent")
+    assert same(loaded.params, agent.params)
+    assert not same(loaded.params, {name: loaded.state()[f"target.{name}"] for name in loaded.params})
+
+
+def test_loading_and_closing_end_the_thread_of_a_loop():
+    before, agent = set(threading.enumerate()), make("torch", "threaded", num_envs=16)
+    for end in (lambda: agent.load_state(agent.state()), agent.close):
+        agent.learn()
+        assert len(set(threading.enumerate()) - before) == 1
+        end()
+        assert set(threading.enumerate()) <= before
+
+
 OPTIONS = {
     "learning_rate": 3e-4, "gamma": 0.5, "max_grad_norm": 0.01, "capacity": 100, "target_frequency": 32,
     "max_steps": 5, "train_frequency": 8, "batch_size": 64, "num_envs": 2, "hidden": 8, "warm_up": 80, "dim": 8,
@@ -145,6 +167,29 @@ def test_learn_counts_what_was_played():
     assert after["step"] - before["step"] == 64
     assert list(seen) == ["return", "length", "episodes", "foods", "loss", "epsilon"]
     assert seen["epsilon"] == pytest.approx(1 - 0.95 * 256 / 20_000)
+
+
+def test_returns_and_lengths_are_those_of_whole_episodes_even_across_chunks():
+    agent = make(num_envs=16, capacity=2048)
+    figures, state = [agent.learn() for _ in range(3)], agent.state()
+    played = (state[f"replay_buffer.{name}"][SMALL["warm_up"] :].reshape(48, 16) for name in ("reward", "terminated"))
+    episodes = []  # none is truncated in so few steps
+    for rewards, ended in zip(*(column.T for column in played)):
+        *whole, _ = np.split(rewards, np.flatnonzero(ended) + 1)
+        episodes += whole
+    assert max(map(len, episodes)) > 16
+    assert sum(seen["episodes"] for seen in figures) == len(episodes)
+    for name, total in (("return", np.concatenate(episodes).sum(dtype=float)), ("length", sum(map(len, episodes)))):
+        assert sum(seen[name] * seen["episodes"] for seen in figures) == pytest.approx(total)
+
+
+def test_the_loss_is_that_of_an_update_not_their_sum():
+    all_of = dict.fromkeys(("num_envs", "capacity", "warm_up", "batch_size"), 256)
+    agent = make(**all_of, learning_rate=0.0, train_frequency=16)  # 16 updates, each on all that is stored
+    seen, state = agent.learn(), agent.state()
+    batch = [state[f"replay_buffer.{name}"] for name in FIELDS]
+    wanted = _numpy.loss(*in_float64((agent.params, agent.params, batch)), agent.config.gamma)
+    assert seen["loss"] == pytest.approx(wanted, rel=1e-5)
 
 
 def drawn(step, **config):

@@ -62,10 +62,23 @@ def test_weights_of_a_torch_net_are_imported(tmp_path, capsys):
     agent = SnakeAgent.load(checkpoint)
     wanted = source(torch.from_numpy(boards)).detach().numpy()
     np.testing.assert_allclose(q_values(agent.params, boards), wanted, rtol=1e-5, atol=1e-6)
+    for name, value in agent.params.items():
+        np.testing.assert_array_equal(agent.state()[f"target.{name}"], value)
     main(["train", str(checkpoint), "--resume", "--steps", "1"])
     assert f"{checkpoint}: 256 environment steps\n" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"^import: checkpoint: .* exists; choose another file$"):
         main(["import", str(file), str(checkpoint)])
+
+
+def test_weights_in_double_precision_are_imported_as_float32(tmp_path):
+    import torch
+
+    file, checkpoint, source = tmp_path / "it.pt", tmp_path / "agent", net(64, 16, 16, 4)
+    torch.save(source.double().state_dict(), file)
+    main(["import", str(file), str(checkpoint)])
+    params = SnakeAgent.load(checkpoint).params
+    assert {value.dtype for value in params.values()} == {np.dtype(np.float32)}
+    np.testing.assert_array_equal(params["w2"].T, source[-1].weight.detach().float().numpy())
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,29 @@ def test_an_agent_learns_the_values_and_acts_by_them(backend):
     assert np.mean([agent.act(STATE) == 2 for _ in range(200)]) > 0.9
 
 
+@pytest.mark.parametrize(("done", "value"), [(False, 10), (True, 5)])
+def test_the_next_value_counts_unless_done_and_the_target_network_is_due_between_replays_too(done, value):
+    """Each step is rewarded by 5, and half of the next value counts: 10 = 5 + 10 / 2."""
+    agent = DQNAgent(2, 1, hidden=16, gamma=0.5, learning_rate=5e-3, target_frequency=50)
+    agent.remember(STATE, 0, 5.0, STATE, done)
+    for _ in range(800):
+        for _ in range(2):  # the step is odd at each replay, so never a multiple of 50
+            agent.remember(STATE, 0, 5.0, STATE, done)
+        if len(agent.memory) >= 32:
+            agent.replay()
+    np.testing.assert_allclose(q_values(agent.params, STATE[None]), value, atol=0.5)
+
+
+def test_another_batch_size_keeps_the_target_network():
+    agent = DQNAgent(2, 1, hidden=16, gamma=1.0, learning_rate=5e-3, target_frequency=10**6)
+    for _ in range(40):
+        agent.remember(STATE, 0, 5.0, STATE, False)
+    for _ in range(400):
+        agent.replay()
+    assert agent.replay() < 0.01
+    assert agent.replay(20) < 0.01  # 4.5 if the value itself took the place of the target network's
+
+
 def test_an_agent_is_determined_by_its_seed():
     def trained(seed):
         agent = DQNAgent(2, 3, seed=seed, hidden=8)

@@ -215,6 +215,23 @@ def test_a_bad_state_is_refused(maker):
         env.set_state(state)
 
 
+def test_an_episode_goes_on_from_its_state():
+    from gymnasium.error import ResetNeeded
+
+    env, other, third = (make((3, 9, 2, 8)) for _ in range(3))
+    start(env, food=0, start=0, heading=RIGHT)
+    play(env, [RIGHT, DOWN])
+    other.set_state(env.get_state())
+    for action in (UP, LEFT, LEFT, UP, UP, RIGHT):  # the first is a reversal
+        (obs, *got), (wanted, *expected) = other.step(action), env.step(action)
+        np.testing.assert_array_equal(obs, wanted)
+        assert got == expected
+    assert got == [-0.01, False, True, {"foods": 0}]  # truncated after eight steps in all
+    third.set_state(env.get_state())
+    with pytest.raises(ResetNeeded, match="call reset"):
+        third.step(UP)
+
+
 def test_a_step_outside_an_episode_is_refused():
     from gymnasium.error import ResetNeeded
 

@@ -57,8 +57,21 @@ def test_a_loop_matches_the_plain_loop_on_the_timed_inputs(name, seed, unavailab
 )
 def test_a_loop_matches_where_the_ring_wraps_and_episodes_are_truncated(form, backend, num_envs):
     loop, inputs = fresh(form, backend, num_envs)
+    loop(*inputs.args)
+    loop.reset()  # the actor of a thread must take the restored weights, too
     _, wanted = check(loop, inputs, options_of(form, 4), backend)
     assert wanted.truncated > 0
+
+
+@pytest.mark.parametrize(
+    ("form", "backend"), quick([("vectorised", "torch")], [("vectorised", "torch"), ("compiled", "jax")])
+)
+def test_a_buffer_smaller_than_a_step_of_all_environments_keeps_the_last_ones(form, backend):
+    inputs = timed(form, 64)
+    *others, rows = inputs.args
+    inputs = Inputs(inputs.config | {"capacity": 48}, (*others, rows % 48))
+    loop = build("collect_and_learn", backend, inputs.config, inputs.args, form, train_frequency=4)
+    check(loop, inputs, options_of(form, 4), backend)
 
 
 @pytest.mark.parametrize(
@@ -141,9 +154,10 @@ def test_a_loop_acts_and_learns_on_one_thread_or_all(form, count):
     assert seen == {count}
 
 
-def test_a_loop_with_a_thread_reports_the_age_of_its_weights():
-    loop, _ = fresh("threaded", "torch", 64)
-    assert loop.stats() == {"policy_lag_steps": 64}
+@pytest.mark.parametrize(("num_envs", "lag"), [(1, 32), (64, 64)])
+def test_a_loop_with_a_thread_reports_the_age_of_its_weights(num_envs, lag):
+    loop, _ = fresh("threaded", "torch", num_envs)
+    assert loop.stats() == {"policy_lag_steps": lag}
 
 
 def test_every_timed_loop_with_a_thread_plays_several_chunks(seed):

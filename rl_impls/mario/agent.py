@@ -212,8 +212,10 @@ class MarioAgent(Agent):
         return {**self.loop.state(), "seed": np.array(self.seed), "last": np.array(self.last)}
 
     def load_state(self, arrays):
-        """Keep the state for :meth:`prepare`, which starts processes."""
-        self._state, self.seed, self.last = dict(arrays), int(arrays["seed"]), tuple(arrays["last"].tolist())
+        """Keep the state for :meth:`prepare`, which starts processes; end those of a running pipeline."""
+        self.close()
+        self.loop, self._state = None, dict(arrays)
+        self.seed, self.last = int(arrays["seed"]), tuple(arrays["last"].tolist())
         self.weights_of("online"), self.weights_of("target")  # raise KeyError if any is missing
 
 

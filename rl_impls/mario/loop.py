@@ -128,9 +128,6 @@ class Pipeline(Op):
         options: optimisations of all parts.
         backend: backend of the learner; collectors act with torch on the CPU.
 
-    Attributes:
-        replaced: number of collectors that died since construction.
-
     Raises:
         BackendUnavailable: the game is not installed, or torch, or the backend cannot run.
         WorkersEnded: here and later: a collector failed, did not answer in time, or died and could not be replaced.
@@ -144,7 +141,7 @@ class Pipeline(Op):
         for each in (backend, backends.get("torch")):
             each.require()
         self.config, self.options, self.backend = config, options, backend
-        self.clock, self.replaced = Phases(*PHASES), 0
+        self.clock, self.given_up = Phases(*PHASES), 0  # collectors of broken transports
         self.each = per_stream(config)
         self.replay = make_replay(config, options)
         self.push, self.gather = pushing(self.replay, options), gathering(self.replay, options)
@@ -173,7 +170,7 @@ class Pipeline(Op):
         self.transport = TRANSPORTS[self.options.transport](streams_of(config), (side, side), **sizes)
         self.until = 0
         try:
-            self.collectors = Collectors(config, self.transport, self.options, params, version, self.replaced)
+            self.collectors = Collectors(config, self.transport, self.options, params, version, self.given_up)
         except BaseException:
             self.close()
             raise
@@ -181,7 +178,7 @@ class Pipeline(Op):
     def restart(self):
         """Replace the broken transport and all collectors, which begin other episodes with the newest weights."""
         version, params = self.collectors.newest
-        self.replaced += self.collectors.actors
+        self.given_up += self.collectors.actors
         self.close()
         self.earlier = self.totals()
         self.begin(params, version)
@@ -219,6 +216,11 @@ class Pipeline(Op):
     def params(self):
         """Online weights as NumPy arrays by name."""
         return self.learner.params
+
+    @property
+    def replaced(self):
+        """Number of collectors that were replaced since construction."""
+        return self.given_up + self.collectors.replaced
 
     def phases(self):
         """Return the seconds spent in each phase since the last reset."""
@@ -268,7 +270,7 @@ class Pipeline(Op):
 
     def take(self):
         """Wait until the chunk asked for is stored; record its policy lags and the episodes that ended."""
-        found, deaths = {}, self.collectors.replaced
+        found = {}
         self.collectors.heard()
         while len(found) < self.collectors.actors:
             if self.drain():
@@ -283,7 +285,6 @@ class Pipeline(Op):
                 silent = [stream // self.config["num_envs"] for stream in np.flatnonzero(waiting)]
                 self.collectors.waited(SHORT, silent)
             self.collectors.replace_dead(found)
-        self.replaced += self.collectors.replaced - deaths
         for index in range(self.collectors.actors):
             version, episodes = found[index]
             self.lags.append(self.updates - version)

@@ -35,9 +35,9 @@ def make_program(config, options, num_envs):
         actions = select_actions(weights, obs, explore, random_actions, dtype)
         state, new_obs, rewards, terminated, truncated, final_obs = step(geometry, state, actions, draws)
         transitions = obs, actions, rewards, final_obs.reshape(obs.shape), terminated
-        slots = (pushed + jnp.arange(num_envs)) % capacity
+        slots = (pushed + jnp.arange(num_envs)[-capacity:]) % capacity  # with fewer slots, the last ones are kept
         ring = tuple(
-            field.at[slots].set(column.astype(field.dtype), unique_indices=True)
+            field.at[slots].set(column[-capacity:].astype(field.dtype), unique_indices=True)
             for field, column in zip(ring, transitions)
         )
         carry = weights, state, new_obs.reshape(obs.shape), ring, pushed + num_envs
