@@ -279,9 +279,9 @@ def test_rank_needs_two_tests(repository):
 
 
 def test_rank_refuses_a_pattern_that_matches_nothing(repository):
-    code, text = repository.run("rlgauge", "rank", "*slow]", "*twice]", "*qick]", "--minutes=0")
+    code, text = repository.run("rlgauge", "rank", "*slow]", "*twice]", "*quickly]", "--minutes=0")
     assert code == 2, text
-    assert text.startswith("rlgauge rank: '*qick]' matches no benchmark; did you mean ")
+    assert text.startswith("rlgauge rank: '*quickly]' matches no benchmark; did you mean ")
 
 
 @pytest.mark.parametrize(
