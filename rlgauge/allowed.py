@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from typing import Any
 
 from .rule import FAILING, Finding, GateError, is_canary
 
@@ -28,6 +29,11 @@ def parse_allowed(texts: Iterable[str], names: Collection[str] = ()) -> list[tup
 def matches(name: str, pattern: str) -> bool:
     """Return whether a pattern matches a case; ``*`` and ``?`` are wildcards, brackets are literal."""
     return fnmatchcase(name, pattern.replace("[", "[[]"))
+
+
+def last_match(patterns: Mapping[str, Any], name: str, default: Any) -> Any:
+    """Return the setting of the last pattern that matches a test, or the default."""
+    return next((value for pattern, value in reversed(list(patterns.items())) if matches(name, pattern)), default)
 
 
 def suggestion(text: str, names: Collection[str]) -> str:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from . import interleaved, interrupts
 from .outputs import OutputError, same
 from .parameters import Described, mismatches
+from .process import available_cores
 from .rule import Record
 from .statistics import Block, error_of_median, log_ratios
 from .workers import Side, Worker, WorkerError, ask_both
@@ -119,7 +120,7 @@ class Cores:
 
 def cores(all_cores: bool) -> Cores:
     """Return the cores of this process, with the last of them for cases that run on one core."""
-    here = tuple(sorted(os.sched_getaffinity(0)))
+    here = available_cores()
     return Cores(here, None if all_cores else here[-1])
 
 

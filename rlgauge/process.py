@@ -13,6 +13,11 @@ TUNABLES = f"glibc.malloc.mmap_max=0:glibc.malloc.arena_max=1:glibc.malloc.trim_
 MEMORY = ("kept", "default")
 
 
+def available_cores() -> tuple[int, ...]:
+    """Return the ids of the cores that this process may use."""
+    return tuple(sorted(os.sched_getaffinity(0)))
+
+
 def cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
@@ -42,7 +47,7 @@ def set_up(threads: int, memory: str = "kept", turn: int = 0) -> None:
         raise RuntimeError(f"{' and '.join(early)} imported before the number of threads was set; import later")
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(threads)
-    here = sorted(os.sched_getaffinity(0))
+    here = available_cores()
     os.sched_setaffinity(0, [here[(turn * threads + number) % len(here)] for number in range(threads)])
     if memory == "kept":
         keep_memory()

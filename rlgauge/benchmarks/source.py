@@ -10,26 +10,27 @@ import platform
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rlgauge
-from rlgauge import machine, revisions
-from rlgauge.allowed import matches, parse_renamed
+from rlgauge import machine, process, revisions
+from rlgauge.allowed import last_match, parse_renamed
 from rlgauge.case import TOLERANCE, Case
 from rlgauge.config import FILE, Config, settings_folder
 from rlgauge.environments import environments
 from rlgauge.interrupts import defer_interrupts
 from rlgauge.progress import number_of
 from rlgauge.rule import GateError
-from rlgauge.workers import PYTHON, Side, Worker, WorkerError, ask_both, cache_variables
+from rlgauge.workers import PYTHON, Side, Worker, WorkerError, cache_variables
 
-from . import command, installed, marks, trees
+from . import command, installed, marks, origins, trees, unchanged
 from .builds import builds, packages_of, tree_of
 from .finder import PackageFinder
 from .fixture import is_benchmark, missing_plugin
+from .unchanged import Unchanged
 
 if TYPE_CHECKING:
     import pytest
@@ -38,7 +39,6 @@ FOLDER = ".rlgauge"  # output directory for the user
 VERSIONS = ("numpy", "pytest", "pytest-benchmark")
 COLLECT_LIMIT = 120.0  # timeout for collecting a side's tests, in seconds
 Imports = tuple[list[str], list[str]]  # packages under test, and the directories from which they are imported
-Unchanged = dict[str, str]  # test id -> error message, or "" if the test is unchanged
 # As python -m, but without the working directory on the path; Python 3.10 has no -P.
 START = """\
 import runpy, sys
@@ -250,7 +250,7 @@ class Benchmarks:
 
         `deselected` includes tests that the project's own hooks deselect.
         """
-        with defer_interrupts(), Worker(side, available_cores(), 1, COLLECT_LIMIT) as worker:
+        with defer_interrupts(), Worker(side, process.available_cores(), 1, COLLECT_LIMIT) as worker:
             worker.ask("listing", deselected=deselected)
             return worker.reply()
 
@@ -496,7 +496,7 @@ class Benchmarks:
                 finder.remove()
                 self.python_for = None
 
-    # Tests that need not be timed
+    # Checks and reports
 
     def digest_of(self, code: Path, only: tuple[str, ...] = (".",), without: tuple[str, ...] = ()) -> str:
         """Return a hash of a tree's files in `only`, its lock files, and the side's own benchmarks, if it has any.
@@ -513,151 +513,12 @@ class Benchmarks:
         return revisions.digest(code, files)
 
     def unchanged(self, codes: Sequence[Path], sides: Sequence[Side], cases: Sequence[Case], limit: float) -> Unchanged:
-        """Return the tests not to be timed, by id.
-
-        The value is ``""`` if everything the test loads is identical on both sides, else an error in the settings.
-        """
-        base, head = codes
-        if self.digest(base) == self.digest(head):
-            return {case.id: "" for case in cases}
-        by_paths: dict[tuple[str, ...], list[str]] = {}
-        for case in cases:
-            paths = tuple(map(self.from_settings, last_match(self.config.depends, case.id, [])))
-            by_paths.setdefault(paths, []).append(case.id)
-        found: Unchanged = {}
-        for paths, names in by_paths.items():
-            if not paths:
-                found |= dict.fromkeys(names if self.only_unused_differ(codes, sides, names, limit) else [], "")
-            elif self.digest(base, paths) == self.digest(head, paths):
-                found |= self.check_depends(sides, names, paths, limit)
-        return found
-
-    def only_unused_differ(
-        self, codes: Sequence[Path], sides: Sequence[Side], names: Sequence[str], limit: float
-    ) -> bool:
-        """Return whether both sides differ only in sibling projects that neither side loads.
-
-        The tests are run once if nothing else differs.
-        """
-        base, head = codes
-        own = [*map(self.relative, (self.root, self.start, self.settings)), *self.paths]
-        files = {path.relative_to(code).as_posix() for code in codes for path in trees.code_files(code, [], [])}
-        siblings = [
-            folder for folder in trees.projects(files) if not any(trees.is_inside(path, [folder]) for path in own)
-        ]
-        if self.build or self.digest(base, (".",), tuple(siblings)) != self.digest(head, (".",), tuple(siblings)):
-            return False
-        loaded: set[str] = set()
-        for side in sides:
-            traced = self.traced(side, names, limit)
-            if traced is None:
-                return False
-            loaded |= set().union(*traced.values())
-        unused = tuple(folder for folder in siblings if not any(trees.is_inside(name, [folder]) for name in loaded))
-        return self.digest(base, (".",), unused) == self.digest(head, (".",), unused)
-
-    def check_depends(
-        self, sides: Sequence[Side], names: Sequence[str], paths: Sequence[str], limit: float
-    ) -> Unchanged:
-        """Return ``""`` for tests that load nothing outside `paths` and shared files, an error for the others."""
-        files: dict[str, list[str]] = {}
-        for name in names:
-            files.setdefault(name.partition("::")[0], []).append(name)
-        allowed = [*paths, *self.paths, *self.generated]
-        found: Unchanged = {}
-        for tests in files.values():
-            traced = [self.traced(side, tests, limit) for side in sides]
-            if None in traced:
-                continue
-            for name in tests:
-                loaded = set().union(*(each[name] for each in traced if each))
-                outside = sorted(
-                    file
-                    for file in loaded
-                    if not (trees.is_inside(file, allowed) or trees.is_lock(Path(file)))
-                    and not revisions.matches_any(file, self.ignore)
-                )
-                found[name] = f"it loads {outside[0]}: add the file to its depends in [tool.rlgauge]" if outside else ""
-        return found
-
-    def traced(self, side: Side, names: Sequence[str], limit: float) -> dict[str, set[str]] | None:
-        """Run tests once and return the files of the side's tree that each imports or opens.
-
-        Imports during collection count for every test. None if a test fails, is skipped or starts a process, so that
-        the files are not known.
-        """
-        renamed = self.renamed if side.name == "base" else {}
-        files, imports = self.files_of(names, renamed), self.imports(side.root, side.python)
-        worker = self.worker_arguments(side.root, side.root.parent, files, imports, trace=True, renamed=renamed)
-        found: dict[str, set[str]] = {}
-        try:
-            with defer_interrupts(), Worker(replace(side, worker=worker), available_cores(), 1, limit) as process:
-                process.ask("loaded")
-                common = process.reply()
-                for name in names:
-                    process.ask("prepare", identity=name)
-                    if not {"failed", "skipped"}.isdisjoint(process.reply()):
-                        return None
-                    process.ask("close", identity=name)
-                    process.reply()
-                    process.ask("loaded")
-                    reply = process.reply()
-                    if reply["spawned"] or common["spawned"]:
-                        return None
-                    # some do not exist, for example entries of sys.path that stand for an editable install
-                    loaded = {*reply["files"], *common["files"]}
-                    found[name] = {file for file in loaded if (side.root / file).exists()}
-        except WorkerError:
-            return None
-        return found
-
-    # Checks and reports
+        """Return the tests not to be timed, see :func:`.unchanged.find`."""
+        return unchanged.find(self, codes, sides, cases, limit)
 
     def check(self, sides: Sequence[Side], cases: Sequence[Case], limit: float) -> None:
         """Verify that each side imports the packages under test from its own tree; raise GateError if not."""
-        cores = available_cores()
-        try:
-            with defer_interrupts(), ExitStack() as stack:
-                workers = [stack.enter_context(Worker(side, cores, 1, limit)) for side in sides]
-                replies = ask_both(workers, "origins")
-        except WorkerError as error:
-            raise GateError(str(error)) from error
-        for side, reply in zip(sides, replies, strict=True):
-            for case in cases:
-                if case.id in reply["missing"]:  # the side may have its own environment
-                    raise GateError(f"{side.name}: {reply['missing'][case.id]}")
-            if reply["strays"]:
-                raise wrong_import(side, f"{reply['strays'][0]} from the repository", bool(self.build))
-        origins = [reply["origins"] for reply in replies]
-        imported = {name for reply in replies for name in reply["imported"]} or {*origins[0], *origins[1]}
-        same = self.same_copies([side.root for side in sides])
-        for name in sorted(imported - same - self.shadowed(sides, origins)):
-            where = [(side, Path(paths[name])) for side, paths in zip(sides, origins, strict=True) if name in paths]
-            for side, path in where:
-                own = [side.root.resolve(), *([side.python.parents[1].resolve()] if self.build else [])]
-                if not any(path.is_relative_to(folder) for folder in own):
-                    raise wrong_import(side, f"{name} from {path}", bool(self.build))
-            self.origins[name] = [f"{side.name} {path_in(side, path)}" for side, path in where]
-            if not all(path.is_relative_to(side.root.resolve()) for side, path in where):
-                self.outside.add(name)
-
-    def same_copies(self, codes: Sequence[Path]) -> set[str]:
-        """Return the modules of sibling projects, installed as compiled copies, whose sources are the same."""
-        folders = {name: self.relative(folder) for name, folder in self.compiled_copies.items() if folder != self.root}
-        return {name for name, folder in folders.items() if len({self.digest(code, (folder,)) for code in codes}) == 1}
-
-    def shadowed(self, sides: Sequence[Side], origins: Sequence[Mapping[str, str]]) -> set[str]:
-        """Return directories without ``__init__.py`` that an installed package of the same name shadows."""
-        folders, bases = self.import_folders(self.paths)
-        known = {
-            Path(path).stem for side in sides for path in trees.package_paths(side.root, self.paths, folders, bases)
-        }
-        return {
-            name
-            for name in {*origins[0], *origins[1]} - known - {*self.project_modules}
-            if any((side.root / base / name).is_dir() for side in sides for base in bases)
-            and all("site-packages" in paths.get(name, "site-packages") for paths in origins)
-        }
+        self.origins, self.outside = origins.check(self, sides, cases, limit)
 
     def machine(self) -> dict[str, Any]:
         """Describe the machine and the Python and package versions that results belong to."""
@@ -687,31 +548,3 @@ def users_path() -> list[Path]:
 def is_test_folder(name: str) -> bool:
     """Return whether a directory's name is typical of tests or benchmarks."""
     return bool(trees.TEST_FOLDER.fullmatch(name))
-
-
-def last_match(patterns: Mapping[str, Any], name: str, default: Any) -> Any:
-    """Return the setting of the last pattern that matches a test, or the default."""
-    return next((value for pattern, value in reversed(list(patterns.items())) if matches(name, pattern)), default)
-
-
-def wrong_import(side: Side, source: str, built: bool) -> GateError:
-    """Return the error for a side that imports a module from elsewhere than its own tree, or than its build."""
-    hint = "if the package is compiled, add --gate-build"
-    if built:
-        hint = "if it is an editable install, uninstall it; if it is another project, build that too"
-    return GateError(
-        f"{side.name} imports {source} instead of its own tree, so both sides would run the same code; {hint}"
-    )
-
-
-def path_in(side: Side, path: Path) -> str:
-    """Return a path relative to a side's tree, or to its environment if it is in its build."""
-    tree = side.root.resolve()
-    if path.is_relative_to(tree):
-        return path.relative_to(tree).as_posix()
-    return f"{path.relative_to(side.python.parents[1].resolve()).as_posix()} of its build"
-
-
-def available_cores() -> tuple[int, ...]:
-    """Return the ids of the cores that this process may use."""
-    return tuple(sorted(os.sched_getaffinity(0)))
