@@ -34,6 +34,7 @@ def test_a_state_loaded_into_an_agent_that_has_driven_replaces_all_of_its_own():
     agent.learn()
     while "episode" not in agent.state():
         agent.learn()
+    agent.get_qs_batch(STATES)
     agent.load_state(start.state())
     agent.rng.bit_generator.state, agent.step = start.rng.bit_generator.state, 0
     assert everything(agent) == everything(start)
