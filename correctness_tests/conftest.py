@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from pathlib import Path
@@ -17,6 +18,9 @@ from .neuron_standin import INSTALL, install_xla
 FOLDER = Path(__file__).parent
 WORKLOADS = frozenset(backends.workloads())
 NO_WORKLOAD = "gate"  # directory of tests that belong to no workload
+
+# Compiling takes most of the time of small JAX programs; test_against_reference.py compiles as the benchmarks do.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 settings.register_profile("fixed", max_examples=30, derandomize=True, database=None, deadline=None)
 settings.register_profile("free", deadline=None, print_blob=True)

@@ -33,6 +33,21 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("timed", marked)
 
 
+@pytest.fixture
+def optimised(timed):
+    """Compile JAX programs with all optimisations."""
+    if not timed.params["backend"].startswith("jax"):
+        yield
+        return
+    import jax
+
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.mark.usefixtures("optimised")
 def test_outputs_on_the_timed_inputs_match_the_reference(timed, seed):
     problem = problem_of(timed, seed)
     if problem.unreferenced:
