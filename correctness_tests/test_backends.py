@@ -60,7 +60,7 @@ def test_call_of_a_benchmark_returns_when_the_device_has_finished():
     op.call(*op.args)  # compiles
     results = op.call(*op.args)  # kept: JAX does not list arrays that nothing refers to
     assert not op.backend.pending()
-    assert results is not None
+    del results
 
 
 def saved_with(path):

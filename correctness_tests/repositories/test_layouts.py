@@ -201,17 +201,24 @@ def test_another_target_of_a_linked_package_is_a_change(tmp_path):
     assert (code, "1 slower" in text) == (1, True), text
 
 
-def test_settings_come_from_the_nearest_file_that_has_some(tmp_path):
-    files = {
-        "pyproject.toml": '[tool.rlgauge]\nignore = ["*.txt"]\n',
-        "part/pyproject.toml": '[project]\nname = "part"\n\n[tool.pytest.ini_options]\n',
+def repository_with_data(tmp_path, files):
+    """Return a repository with a package in a folder ``part``, a data file beside it and some other files."""
+    part = {
         "part/pkg/__init__.py": work(slow=100),
         "part/data.txt": "1",
         "part/tests/conftest.py": CLOCK,
         "part/tests/test_part.py": USES.format(module="pkg"),
         ".gitignore": IGNORED,
     }
-    made = Repository(tmp_path / "repository", files)
+    return Repository(tmp_path / "repository", part | files)
+
+
+def test_settings_come_from_the_nearest_file_that_has_some(tmp_path):
+    files = {
+        "pyproject.toml": '[tool.rlgauge]\nignore = ["*.txt"]\n',
+        "part/pyproject.toml": '[project]\nname = "part"\n\n[tool.pytest.ini_options]\n',
+    }
+    made = repository_with_data(tmp_path, files)
     made.at("start", {"part/data.txt": "2"})
     code, text = gated(made, tmp_path, COLLECT, at="part")
     assert (code, "1 unchanged" in text) == (0, True), text
@@ -221,16 +228,8 @@ def test_settings_come_from_the_nearest_file_that_has_some(tmp_path):
 
 
 def test_settings_of_the_folder_where_pytest_is_started_count_below_its_root(tmp_path):
-    files = {
-        "pytest.ini": "[pytest]\n",
-        "part/pyproject.toml": '[tool.rlgauge]\nignore = ["*.txt"]\n',
-        "part/pkg/__init__.py": work(slow=100),
-        "part/data.txt": "1",
-        "part/tests/conftest.py": CLOCK,
-        "part/tests/test_part.py": USES.format(module="pkg"),
-        ".gitignore": IGNORED,
-    }
-    made = Repository(tmp_path / "repository", files)
+    files = {"pytest.ini": "[pytest]\n", "part/pyproject.toml": '[tool.rlgauge]\nignore = ["*.txt"]\n'}
+    made = repository_with_data(tmp_path, files)
     made.at("start", {"part/data.txt": "2"})
     code, text = gated(made, tmp_path, COLLECT, at="part")
     assert (code, "1 unchanged" in text) == (0, True), text
