@@ -354,6 +354,7 @@ class Comparisons:
         first_of = {key: name for name, key in reversed(alike.items())}
         self.sampled = {name: first_of[key] for name, key in alike.items()}  # the comparison whose samples it shares
         self.pairs = TwoTestPairs(sides, plan, tolerances, layout.folder, ids, checked)
+        self.pairs.quick &= all(each.measure != "spread" for each in plans.values())  # which needs several blocks
         machine = source.machine()
         self.results = {name: Result(*pair, measure=plans[name].measure, machine=machine) for name, pair in ids.items()}
         self.side_values: dict[str, list[list[float]]] = {name: [] for name in tests}

@@ -21,6 +21,7 @@ TESTS = """import os
 
 import numpy as np
 import pytest
+from conftest import clock
 
 from toy import sorting
 
@@ -51,6 +52,14 @@ def test_checked(benchmark):
 def test_scattered(benchmark, most):
     rng = np.random.default_rng()
     benchmark(lambda: np.sort(np.zeros(rng.integers(10_000 - most, 10_000 + most))))
+
+
+@pytest.mark.parametrize("scatter", [0.01, 0.5])
+def test_long(benchmark, scatter):
+    def long():
+        clock.now += 2 + scatter * np.random.default_rng().random()
+
+    benchmark(long)
 
 
 @pytest.mark.parametrize("size", [1000, 4_000_000])
@@ -112,6 +121,7 @@ VALUES = {  # low, high
     "difference of items": (-0.0001, 0.0001),
     "close": (0.97, 1.03),
     "spread": (2, 100),
+    "spread of long calls": (2, 1e9),
     "allocated": (40, 200),
     "waits": (3, 3),
 }
@@ -123,6 +133,7 @@ MEASURED = [
     comparison("close", "*[exact]", "*[rounded]"),
     comparison("not the same", "*[exact]", "*[rounded]", outputs="same"),
     comparison("spread", "*scattered[10000]", "*scattered[1000]", measure="spread", outputs="ignore"),
+    comparison("spread of long calls", "*long[0.5]", "*long[0.01]", measure="spread", outputs="ignore"),
     comparison("allocated", "*held[4000000]", "*held[1000]", measure="allocated", outputs="ignore"),
     comparison("differ", "*slow]", "test_other"),
     comparison("broken", "test_broken", "*slow]"),
