@@ -320,6 +320,7 @@ class Pairs:
         self.prepare_seconds.setdefault(name, []).append(time.monotonic() - start)
         if state := self.untimed_state(name, base, head):
             record.state, record.words = state
+            self.close_prepared(workers, name, (base, head), record)
             return False
         if first:
             self.compared.add(name)
@@ -331,6 +332,20 @@ class Pairs:
             self.rechecked.remove(name)
             record.answer_changed = self.same(name, self.first_output(name), files[0])
         return True
+
+    def close_prepared(
+        self, workers: Sequence[Worker], name: str, replies: Sequence[Mapping[str, Any]], record: Record
+    ) -> None:
+        """Let a test that cannot be timed on the other side run to its end: others would run inside it until then.
+
+        `replies` are the workers' replies to ``prepare``.
+        """
+        with as_case_error(name):
+            for worker, identity, reply in zip(workers, self.identities(name), replies, strict=True):
+                if reason(reply) is None:
+                    worker.ask("close", identity=identity)
+                    if "failed" in (ended := worker.reply()):
+                        record.state, record.words = "error", f"{worker.side.name}: {ended['failed']}"
 
     def same(self, name: str, first: Path, second: Path) -> bool:
         """Return whether two output files of a case hold the same output."""

@@ -170,6 +170,22 @@ def test_replay_decides_by_another_rule(ran, capsys, rule, verdict):
     assert f"**{SLOWED} is {verdict}, but should be slower; repeat the run on an idle machine**" in text
 
 
+def test_each_of_many_new_benchmarks_runs_to_its_end(toy, tmp_path):
+    fresh = """
+
+@pytest.mark.parametrize("number", range(60))
+def test_fresh(benchmark, number):
+    benchmark(sorting.fresh, NUMBERS)
+    assert number != 59
+"""
+    tests = f"import pytest\n{file_of()}{fresh}"
+    toy.at("start", {"toy/sorting.py": work(**dict.fromkeys(NAMES, 100), fresh=1), FILE: tests})
+    ran = toy.gate("HEAD", tmp_path, "-k", "fresh or kept", rule=FIND)
+    verdicts = [ran.findings[f"{named('fresh')}[{number}]"][0] for number in range(60)]
+    assert verdicts == ["new"] * 59 + ["error"], ran.text
+    assert "head: its test failed: AssertionError: assert 59 != 59" in ran.text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("wrong", "factor"), [(SLOWED, 0.95), (SAME, 1.06)])
 def test_a_wrong_canary_invalidates_the_run(toy, tmp_path, wrong, factor):
