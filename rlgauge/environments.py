@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ if sys.platform != "win32":  # where the gate only reports that it is not suppor
     import fcntl
 
 KEPT = 2  # most recently used environments, of 2.3 GB each
+INCLUDE = re.compile(r"^[ \t]*(?:-r|--requirement|-c|--constraint)[ \t=]*(\S+)", re.MULTILINE)
 
 
 @contextmanager
@@ -40,11 +42,11 @@ def python_for(name: str, folder: Path, cache: Path, lock: str, locks: ExitStack
 
     A used environment stays locked until `locks` is closed. Raises GateError if the environment cannot be created.
     """
-    lock_file = folder / lock
-    missing = missing_requirement(lock_file.read_text()) if lock_file.exists() else None
+    files = lock_files(folder / lock)
+    missing = missing_requirement("\n".join(file.read_text() for file in files))
     if missing is None:
         return Path(sys.executable)
-    key = f"{sys.version} {sys.base_prefix} ".encode() + lock_file.read_bytes()
+    key = b"\0".join([f"{sys.version} {sys.base_prefix}".encode(), *(file.read_bytes() for file in files)])
     environment = cache / f"env-{hashlib.sha256(key).hexdigest()[:16]}"
     ready = environment / ".ready"
     cache.mkdir(parents=True, exist_ok=True)
@@ -68,11 +70,20 @@ def log(line: str) -> None:
     to_stderr(f"gate: {line}")
 
 
+def lock_files(lock: Path) -> list[Path]:
+    """Return a lock file and those that it includes with ``-r`` or ``-c``, as far as they exist."""
+    files = [lock] if lock.exists() else []
+    for file in files:  # grows
+        included = [file.parent / match[1] for match in INCLUDE.finditer(file.read_text())]
+        files += [path for path in dict.fromkeys(included) if path.is_file() and path not in files]
+    return files
+
+
 def requirements(text: str) -> Iterator[str]:
     """Yield the lines of a lock file that name a package."""
     for line in text.splitlines():
         requirement = line.partition(" #")[0].rstrip(" \\").strip()
-        if requirement and not requirement.startswith(("#", "--")):
+        if requirement and not requirement.startswith(("#", "--", "-i ", "-f ")) and not INCLUDE.match(requirement):
             yield requirement
 
 
@@ -106,7 +117,7 @@ def commands(environment: Path, lock: str) -> list[list[str]]:
 def create(environment: Path, folder: Path, lock: str, name: str) -> None:
     """Create the environment of a lock file and show the progress; a failure leaves no files."""
     shutil.rmtree(environment, ignore_errors=True)
-    total = sum(1 for _ in requirements((folder / lock).read_text()))
+    total = sum(1 for file in lock_files(folder / lock) for _ in requirements(file.read_text()))
     try:
         with Progress(total, "packages") as progress:
             for command in commands(environment, lock):

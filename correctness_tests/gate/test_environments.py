@@ -35,7 +35,7 @@ def installed(monkeypatch):
     ("text", "wanted"),
     [
         ("# library==1\n--extra-index-url https://localhost/cpu\n\n", None),
-        ("library==2.13.0\nother-library==1.0rc1\n", None),
+        ("-i https://localhost/cpu\nlibrary==2.13.0\nother-library==1.0rc1\n", None),
         ("library==2.13.0 ; python_version >= '3' # as it is\n", None),
         ("library==2.13.0 \\\n    --hash=sha256:00 \\\n    --hash=sha256:01\n", None),
         ("absent==1 ; python_version < '3'\nlibrary==2.13.1\n", "library==2.13.1 (installed: 2.13.0+cpu)"),
@@ -116,6 +116,21 @@ def test_a_side_gets_the_environment_of_its_lock_file_unless_this_one_satisfies_
     assert len(calls()) == 2
     assert calls()[0].startswith("-m pip install ")
     assert calls()[0].endswith(f" --no-deps -r {LOCK}")
+
+
+def test_lock_files_that_a_lock_file_includes_are_part_of_it(side, pip, python_for):
+    pip(MADE)
+    folder = side("base", "-r more.txt\n--constraint=limits/most.txt\n")
+    included = folder / "requirements" / "more.txt"
+    included.write_text("library==2.13.0\n")
+    assert python_for("base", folder) == Path(sys.executable)
+    found = set()
+    for text, limit in (("library==3\n", ""), ("library==4\n", ""), ("library==4\n", "other-library==1.0rc1\n")):
+        included.write_text(text)
+        (included.parent / "limits").mkdir(exist_ok=True)
+        (included.parent / "limits" / "most.txt").write_text(limit)
+        found.add(python_for("base", folder))
+    assert len(found) == 3
 
 
 def test_each_version_of_python_has_an_environment_of_its_own(side, pip, python_for, monkeypatch):

@@ -29,6 +29,9 @@ KEPT = 4  # most recently used builds
 FLAGS = (  # variables that change what a compiler makes
     "CC", "CXX", "CFLAGS", "CPPFLAGS", "CXXFLAGS", "FFLAGS", "LDFLAGS", "RUSTFLAGS", "CMAKE_ARGS", "SKBUILD_CMAKE_ARGS",
 )  # fmt: skip
+VERSIONS = (  # variables that give a version to build backends that ask git for it
+    "SETUPTOOLS_SCM_PRETEND_VERSION", "PDM_BUILD_SCM_VERSION", "POETRY_DYNAMIC_VERSIONING_BYPASS",
+)  # fmt: skip
 NOT_INHERITED = "PYTHONPATH", "PYTHONHOME", "UV_SYSTEM_PYTHON"  # variables that lead out of a build's environment
 PATH_FILE = "outer.pth"  # makes packages installed here importable in the build's environment
 # Finders for editable installs come last, in processes that a test starts too: otherwise they find the working tree.
@@ -116,7 +119,8 @@ def build(target: Path, code: Path, words: Sequence[str], name: str, folder: str
             script.write_text(f'#!/bin/sh\nexec "{python}" -m pip "$@"\n')
             script.chmod(0o755)
         variables = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
-        variables.setdefault("SETUPTOOLS_SCM_PRETEND_VERSION", "0")  # a tree is not a git repository
+        for variable in VERSIONS:  # a tree is not a git repository
+            variables.setdefault(variable, "0")
         variables.setdefault("PYTHONUNBUFFERED", "1")  # otherwise its output may follow the error
         variables |= {"VIRTUAL_ENV": str(target / "env"), "PATH": f"{python.parent}:{variables.get('PATH', '')}"}
         output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
