@@ -11,152 +11,25 @@ import faulthandler
 import os
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .options import NEED_AGAINST, OVERRIDDEN, add_options, parse_rule, parse_shard
+from .session import INTERRUPTED, INVALID, RUN, Run, measure_and_decide, output_paths
+
 if TYPE_CHECKING:
-    from .artifact import Artifact, Outcome
-    from .benchmarks.source import Benchmarks
-    from .run import Gate
+    from .artifact import Outcome
 
-INVALID = 2  # exit code
-INTERRUPTED = "interrupted: no verdict"
 MARK = "rlgauge(cores, tolerance, outputs): cores to time a test on, and how to compare its outputs with base's"
-NEED_AGAINST = (
-    "--gate-anchor", "--gate-benchmarks", "--gate-own-benchmarks", "--gate-renamed", "--gate-build", "--gate-shard",
-    "--gate-allow", "--gate-strict", "--gate-resume", "--gate-memory",
-)  # fmt: skip
-NEVER = 1e9  # seconds; pytest-timeout takes 0 as the time at which a session ends
-OVERRIDDEN = {  # options of pytest and its plugins, with their values in the gate's own run
-    "benchmark_only": False, "benchmark_skip": False, "benchmark_disable": False, "benchmark_json": None,
-    "benchmark_save": None, "benchmark_autosave": None, "benchmark_compare": None, "benchmark_compare_fail": None,
-    "benchmark_histogram": None, "durations": None, "maxfail": 0, "timeout": 0, "session_timeout": NEVER, "reruns": 0,
-    "continue_on_collection_errors": False,
-}  # fmt: skip
-OUTPUTS = {"--gate-json": "gate_json", "--gate-markdown": "gate_markdown", "--junitxml": "xmlpath"}
-
-
-@dataclass
-class Run:
-    """State of one gate run.
-
-    Attributes:
-        stack: cleans up at the end of the run.
-        shard: as given by ``--gate-shard``.
-        json: path of the JSON artifact.
-        gates: the comparison with base and, if requested, with the anchor; empty until the sides are laid out.
-        allowed: patterns and reasons of ``--gate-allow``.
-        write: writer of each output file, by the option that names the file.
-        done: artifact and outcome, once available.
-        failed: one-line reason why there is no outcome.
-    """
-
-    source: Benchmarks
-    stack: ExitStack
-    rule: Any
-    shard: tuple[int, int] | None
-    json: Path
-    gates: list[Gate] = field(default_factory=list)
-    allowed: list[tuple[str, str]] = field(default_factory=list)
-    write: dict[str, Callable[[bytes], None]] = field(default_factory=dict)
-    done: tuple[Artifact, Outcome] | None = None
-    failed: str = ""
-
-
-RUN = pytest.StashKey[Run]()
-
-
-def parse_rule(text: str) -> dict[str, str]:
-    """Parse ``name=value,name=value``; raise ArgumentTypeError for any other text."""
-    pairs = [part.partition("=") for part in text.split(",")]
-    if not all(name and equals and value for name, equals, value in pairs):
-        raise ArgumentTypeError(f"{text!r}: write NAME=VALUE[,NAME=VALUE], for example tolerated=0.02")
-    return {name: value for name, _, value in pairs}
-
-
-def parse_shard(text: str) -> tuple[int, int]:
-    """Parse ``2/4``, the second of four shards; raise ArgumentTypeError for any other text."""
-    number, slash, count = text.partition("/")
-    if not (slash and number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
-        raise ArgumentTypeError(f"{text!r}: write I/N, for example 2/4 for the second of four shards")
-    return int(number), int(count)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the gate's options."""
-    from .fields import seconds
-
-    group = parser.getgroup("rlgauge gate")
-    group.addoption("--gate-against", metavar="REV", help="compare the speed of the working tree with this revision")
-    group.addoption("--gate-anchor", metavar="REV", help="also compare with an older revision, which shows slow drift")
-    group.addoption(
-        "--gate-benchmarks",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="take this file or folder of benchmarks from the working tree on both sides (default: testpaths)",
-    )
-    group.addoption(
-        "--gate-own-benchmarks",
-        action="store_true",
-        help="run each side's own benchmarks, matched by id (default: the working tree's benchmarks on both sides)",
-    )
-    group.addoption(
-        "--gate-renamed",
-        action="append",
-        default=[],
-        metavar="OLD=NEW",
-        help="compare the revision's test OLD with the working tree's test NEW; needs --gate-own-benchmarks",
-    )
-    group.addoption(
-        "--gate-build", metavar="COMMAND", help="build each side's tree with this command, in a separate environment"
-    )
-    group.addoption("--gate-shard", metavar="I/N", help="compare only every Nth benchmark, starting at the Ith")
-    group.addoption(
-        "--gate-json", type=Path, metavar="FILE", help="write all measurements to FILE (default: .rlgauge/gate.json)"
-    )
-    group.addoption("--gate-markdown", type=Path, metavar="FILE", help="write the verdicts to FILE as a Markdown table")
-    group.addoption(
-        "--gate-memory", action="store_true", help="also report rises of page faults and memory growth per call"
-    )
-    group.addoption(
-        "--gate-resume", action="store_true", help="reuse the pairs of an interrupted run from the file of --gate-json"
-    )
-    group.addoption(
-        "--gate-allow",
-        action="append",
-        default=[],
-        metavar="ID-PATTERN=REASON",
-        help="accept matching tests that are slower or gone; * and ? are wildcards; an error needs its exact id",
-    )
-    group.addoption(
-        "--gate-strict", action="store_true", help="also fail tests that are inconclusive or whose output changed"
-    )
-    group.addoption(
-        "--gate-rule",
-        metavar="NAME=VALUE[,NAME=VALUE]",
-        help="change numbers of the rule, for example screen=4,confirm=16,blocks=8,tolerated=0.01",
-    )
-    group.addoption(
-        "--gate-limit",
-        type=seconds,
-        default=300.0,
-        metavar="SECONDS",
-        help="seconds that one call, or its preparation, may take (default: 300)",
-    )
-    group.addoption("--gate-seed", type=int, default=0, help="seed for the order of benchmarks and sides (default: 0)")
-
-
-def output_paths(config: pytest.Config) -> dict[str, Path]:
-    """Return the path of each file that the run writes, by option."""
-    given = {option: config.getoption(name, None) for option, name in OUTPUTS.items()}
-    given["--gate-json"] = config.stash[RUN].json
-    return {option: Path(os.path.expandvars(path)).expanduser() for option, path in given.items() if path}
+    add_options(parser)
 
 
 @contextmanager
@@ -359,103 +232,6 @@ def outcome_of(session: pytest.Session, run: Run) -> Outcome:
                 raise NotPassed(str(error)) from error
             raise  # a bug in this package: show the traceback
     return run.done[1]
-
-
-def measure_and_decide(config: pytest.Config, run: Run) -> tuple[Artifact, Outcome]:
-    """Measure, decide, and write the output files.
-
-    After an interrupt, the measurements so far are written, and pytest exits with code 2. The verdicts are printed if a
-    file cannot be written.
-    """
-    from .interrupts import defer_interrupts
-
-    log, artifacts = logger(config), []
-    strict = config.getoption("gate_strict")
-    if config.getoption("gate_resume"):
-        resume_pairs(run, output_paths(config)["--gate-json"], log)
-    try:
-        for gate in run.gates:
-            gate.log, gate.counts_memory = log, config.getoption("gate_memory")
-            artifacts.append(gate.run())
-    except KeyboardInterrupt:
-        message = INTERRUPTED
-        with suppress(KeyboardInterrupt), defer_interrupts():
-            artifact = combine([*artifacts, run.gates[len(artifacts)].artifact(complete=False)], run.allowed, strict)
-            if any(record.screen for record in artifact.records.values()):  # otherwise keep the file of an earlier run
-                run.write["--gate-json"](artifact.to_json().encode())
-                message += "; to resume, repeat the command with --gate-resume"
-        pytest.exit(message, returncode=INVALID)
-    artifact = combine(artifacts, run.allowed, strict)
-    outcome = artifact.decide()
-    write(artifact, outcome, run.write, log)
-    return artifact, outcome
-
-
-def combine(artifacts: Sequence[Artifact], allowed: list[tuple[str, str]], strict: bool) -> Artifact:
-    """Combine the comparison with base and, if present, the one with the anchor into one artifact.
-
-    If `strict` is true, inconclusive cases and changed outputs fail too.
-    """
-    for artifact in artifacts:
-        artifact.allowed, artifact.strict = allowed, strict
-    first, *others = artifacts
-    first.anchor = others[0] if others else None
-    return first
-
-
-def resume_pairs(run: Run, file: Path, log: Callable[[str], None]) -> None:
-    """Reuse the pairs of an interrupted run from `file`, or print why they cannot be reused."""
-    from .artifact import read
-    from .progress import number_of
-    from .resume import resume, reusable
-    from .rule import GateError
-
-    try:
-        before = read(file)
-    except GateError as error:
-        log(f"gate: nothing to resume, starting over: {error}")
-        return
-    if not before.interrupted:
-        log(f"gate: nothing to resume, starting over: the run in {file} was not interrupted")
-        return
-    for gate, part in zip(run.gates, (before, before.anchor)):
-        if part and (differing := resume(gate, part)):
-            log(f"gate: starting over: changed since the interrupted run: {', '.join(differing)}")
-        elif part:
-            records = [gate.records[name] for name in reusable(gate.records)]
-            pairs = sum(len(record.screen) + len(record.confirm) for record in records)
-            what = f"{number_of(pairs, 'pair')} of {number_of(len(records), 'benchmark')}"
-            log(f"gate: resuming with {what} from {file}; canaries are measured again")
-
-
-def logger(config: pytest.Config) -> Callable[[str], None]:
-    """Return a function that prints a line while tests run."""
-    reporter = config.pluginmanager.getplugin("terminalreporter")
-    capture = config.pluginmanager.getplugin("capturemanager")
-
-    def log(text: str) -> None:
-        with capture.global_and_fixture_disabled() if capture else nullcontext():
-            reporter.ensure_newline()
-            reporter.write_line(text)
-            reporter.flush()  # pytest 7 buffers the line if the output is not a terminal
-
-    return log if reporter else print
-
-
-def write(
-    artifact: Artifact, outcome: Outcome, files: Mapping[str, Callable[[bytes], None]], log: Callable[[str], None]
-) -> None:
-    """Write the artifact and the Markdown table; print the verdicts if a file cannot be written."""
-    from . import report
-    from .files import Unwritable
-
-    try:
-        files["--gate-json"](artifact.to_json().encode())
-        if "--gate-markdown" in files:
-            files["--gate-markdown"](report.markdown(artifact, outcome).encode())
-    except Unwritable:
-        log("\n".join(report.summary(outcome)))
-        raise
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:

@@ -24,7 +24,10 @@ from . import interrupts
 SIDE = "RLGAUGE_GATE_SIDE"  # set to base or head in a worker
 GRACE = 1.0  # seconds to clean up after SIGTERM
 PYTHON = Path(sys.executable)
-PLUGINS = "PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD"  # select pytest's plugins, also in a worker
+NOT_INHERITED = (  # variables, or their beginnings, that concern the parent process alone
+    "COV_", "COVERAGE_", "GLIBC_TUNABLES", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_TIMEOUT", "PYTEST_VERSION",
+    "PYTEST_XDIST_",
+)  # fmt: skip
 COMPILER_CACHES = (
     "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR",
     "TORCH_EXTENSIONS_DIR",  # torch keeps an extension by its name: both sides would load the same one
@@ -62,9 +65,8 @@ class Side:
     def environment(self) -> dict[str, str]:
         """Return the environment of a fresh worker, with a new hash seed and a random stack offset."""
         rng = random.SystemRandom()
-        own = ("COV_", "COVERAGE_", "PYTEST_", "GLIBC_TUNABLES")
         return {
-            **{name: value for name, value in os.environ.items() if name in PLUGINS or not name.startswith(own)},
+            **{name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)},
             "PYTHONPATH": str(self.root),
             "PYTHONHASHSEED": str(rng.randrange(1 << 32)),
             "PYTHONDONTWRITEBYTECODE": "1",

@@ -160,6 +160,26 @@ def test_no_failed_test_of_an_invalid_run_passes(ran):
         assert f"; invalid run: 2 of 3 tests could not be measured: {KILLED}: {WORDS[KILLED]}" in words
 
 
+def test_exit_functions_of_the_project_run_in_workers(toy, tmp_path):
+    registers = f"""{BEFORE}
+
+import atexit
+import shutil
+import tempfile
+
+FOLDER = tempfile.mkdtemp(dir={str(tmp_path)!r}, prefix="temporary-")
+atexit.register(shutil.rmtree, FOLDER)
+
+
+def kept(numbers, kept=kept):
+    return kept(numbers)
+"""
+    toy.at("endings", {"toy/endings.py": registers})
+    ran = toy.gate("HEAD", tmp_path, KEPT, rule=QUICK)
+    assert ran.findings[KEPT] == ("ok",), ran.text
+    assert not list(tmp_path.glob("temporary-*"))
+
+
 def test_a_file_that_cannot_be_written_in_the_end_is_a_line_and_the_measurements_are_kept(toy, tmp_path):
     path = tmp_path / "gate.md"
     blocking = f"""{BEFORE}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,7 +24,10 @@ def clock(monkeypatch):
 
 
 def fixture(take=lambda benchmarked: benchmarked.first_output()):
-    return Benchmark(take, "test_it", "a group", {"x": 1})
+    test = SimpleNamespace(
+        name="test_it[1]", nodeid="tests/test_one.py::test_it[1]", callspec=SimpleNamespace(id="1", params={"x": 1})
+    )
+    return Benchmark(take, test, "a group")
 
 
 @pytest.mark.parametrize("around", [{}, {"teardown": lambda: None}])

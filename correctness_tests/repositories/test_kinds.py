@@ -141,9 +141,11 @@ class TestMarked:
 
 @pytest.mark.benchmark(group="x")
 @pytest.mark.parametrize("x", [1])
-def test_with_fixture(benchmark, numbers, x):
-    assert (benchmark.name, benchmark.group, benchmark.params) == ("test_with_fixture[1]", "x", {"x": 1})
+def test_with_fixture(request, benchmark, numbers, x):
+    assert (benchmark.name, benchmark.fullname) == ("test_with_fixture[1]", request.node.nodeid)
+    assert (benchmark.group, benchmark.param, benchmark.params) == ("x", "1", {"x": 1})
     benchmark(sorting.kept, numbers)
+    assert benchmark.stats["iterations"] == 1
 """
 MARK = """@pytest.mark.codspeed_benchmark
 def test_codspeed_mark():

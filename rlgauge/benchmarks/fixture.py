@@ -227,11 +227,11 @@ class BenchmarkStats:
             self.stats.update(seconds)  # type: ignore[no-untyped-call]
 
     def __getitem__(self, name: str) -> Any:
-        return getattr(self.stats, name)
+        return getattr(self.stats, name) if hasattr(self.stats, name) else getattr(self, name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a statistic by name, or the default if it does not exist."""
-        return getattr(self.stats, name, default)
+        """Return a statistic or an attribute by name, or the default if neither exists."""
+        return getattr(self.stats, name, getattr(self, name, default))
 
 
 class Benchmark:
@@ -239,9 +239,8 @@ class Benchmark:
 
     Args:
         time_it: times a function; returns when the gate is done.
-        name: name of the test.
+        item: the test.
         group: benchmark group from the test's mark.
-        params: parameters of the test, if it is parametrised.
         counting: whether ``extra_info["exact"]`` is read after the test, as counts to compare exactly.
     """
 
@@ -250,13 +249,13 @@ class Benchmark:
     def __init__(
         self,
         time_it: Callable[[TimedFunction], None],
-        name: str,
+        item: pytest.Item,
         group: str | None,
-        params: Mapping[str, Any] | None,
         counting: bool = False,
     ) -> None:
-        self.time_it, self.name, self.fullname, self.group = time_it, name, name, group
-        self.params, self.param, self.counting = params, None, counting
+        self.time_it, self.name, self.fullname, self.group = time_it, item.name, item.nodeid, group
+        callspec = getattr(item, "callspec", None)
+        self.param, self.params, self.counting = callspec and callspec.id, callspec and callspec.params, counting
         self.extra_info: dict[str, Any] = {}
         self.stats: BenchmarkStats | None = None
         self.used = False

@@ -7,6 +7,7 @@ closed.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import inspect
 import json
@@ -16,6 +17,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from numbers import Real
@@ -48,8 +50,9 @@ from rlgauge.benchmarks.fixture import (
     missing_plugin,
 )
 from rlgauge.benchmarks.loaded import LoadedFiles
+from rlgauge.options import OVERRIDDEN
 from rlgauge.parameters import describe_parameters
-from rlgauge.plugin import MARK, OVERRIDDEN
+from rlgauge.plugin import MARK
 from rlgauge.workers import SIDE
 
 SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that is not shown
@@ -165,9 +168,8 @@ class WorkerPlugin(worker.Requests):
     def create_fixture(self, item: Any) -> Benchmark:
         """Create the fixture for a test and remember it."""
         mark = item.get_closest_marker("benchmark")
-        params = item.callspec.params if hasattr(item, "callspec") else None
         counting = bool(self.request.get("exact"))
-        self.fixture = Benchmark(self.time_it, item.name, mark and mark.kwargs.get("group"), params, counting)
+        self.fixture = Benchmark(self.time_it, item, mark and mark.kwargs.get("group"), counting)
         return self.fixture
 
     @pytest.hookimpl
@@ -531,6 +533,8 @@ def main(requests: TextIO, replies: TextIO) -> None:
         sys.stderr.write(f"{plugin.conftest}{'' if settings.get('own_benchmarks') else f'; {CONFTEST_HINT}'}\n")
     elif plugin.session is None and code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         sys.stderr.write("pytest ended before it collected anything\n")  # otherwise pytest has printed the reason
+    with suppress(Exception):
+        atexit._run_exitfuncs()  # of the project, which may remove files; the rest of a normal exit takes long
     sys.stderr.flush()
     os._exit(0 if plugin.session else 1)
 

@@ -1,0 +1,104 @@
+"""The options that the gate adds to pytest, and those of other plugins that it overrides.
+
+Heavy modules are imported only when needed.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from pathlib import Path
+
+import pytest
+
+NEED_AGAINST = (
+    "--gate-anchor", "--gate-benchmarks", "--gate-own-benchmarks", "--gate-renamed", "--gate-build", "--gate-shard",
+    "--gate-allow", "--gate-strict", "--gate-resume", "--gate-memory",
+)  # fmt: skip
+NEVER = 1e9  # seconds; pytest-timeout takes 0 as the time at which a session ends
+OVERRIDDEN = {  # options of pytest and its plugins, with their values in the gate's own run
+    "benchmark_only": False, "benchmark_skip": False, "benchmark_disable": False, "benchmark_json": None,
+    "benchmark_save": None, "benchmark_autosave": None, "benchmark_compare": None, "benchmark_compare_fail": None,
+    "benchmark_histogram": None, "durations": None, "maxfail": 0, "timeout": 0, "session_timeout": NEVER, "reruns": 0,
+    "continue_on_collection_errors": False,
+}  # fmt: skip
+
+
+def parse_rule(text: str) -> dict[str, str]:
+    """Parse ``name=value,name=value``; raise ArgumentTypeError for any other text."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(name and equals and value for name, equals, value in pairs):
+        raise ArgumentTypeError(f"{text!r}: write NAME=VALUE[,NAME=VALUE], for example tolerated=0.02")
+    return {name: value for name, _, value in pairs}
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """Parse ``2/4``, the second of four shards; raise ArgumentTypeError for any other text."""
+    number, slash, count = text.partition("/")
+    if not (slash and number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
+        raise ArgumentTypeError(f"{text!r}: write I/N, for example 2/4 for the second of four shards")
+    return int(number), int(count)
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add the gate's options."""
+    from .fields import seconds
+
+    group = parser.getgroup("rlgauge gate")
+    group.addoption("--gate-against", metavar="REV", help="compare the speed of the working tree with this revision")
+    group.addoption("--gate-anchor", metavar="REV", help="also compare with an older revision, which shows slow drift")
+    group.addoption(
+        "--gate-benchmarks",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="take this file or folder of benchmarks from the working tree on both sides (default: testpaths)",
+    )
+    group.addoption(
+        "--gate-own-benchmarks",
+        action="store_true",
+        help="run each side's own benchmarks, matched by id (default: the working tree's benchmarks on both sides)",
+    )
+    group.addoption(
+        "--gate-renamed",
+        action="append",
+        default=[],
+        metavar="OLD=NEW",
+        help="compare the revision's test OLD with the working tree's test NEW; needs --gate-own-benchmarks",
+    )
+    group.addoption(
+        "--gate-build", metavar="COMMAND", help="build each side's tree with this command, in a separate environment"
+    )
+    group.addoption("--gate-shard", metavar="I/N", help="compare only every Nth benchmark, starting at the Ith")
+    group.addoption(
+        "--gate-json", type=Path, metavar="FILE", help="write all measurements to FILE (default: .rlgauge/gate.json)"
+    )
+    group.addoption("--gate-markdown", type=Path, metavar="FILE", help="write the verdicts to FILE as a Markdown table")
+    group.addoption(
+        "--gate-memory", action="store_true", help="also report rises of page faults and memory growth per call"
+    )
+    group.addoption(
+        "--gate-resume", action="store_true", help="reuse the pairs of an interrupted run from the file of --gate-json"
+    )
+    group.addoption(
+        "--gate-allow",
+        action="append",
+        default=[],
+        metavar="ID-PATTERN=REASON",
+        help="accept matching tests that are slower or gone; * and ? are wildcards; an error needs its exact id",
+    )
+    group.addoption(
+        "--gate-strict", action="store_true", help="also fail tests that are inconclusive or whose output changed"
+    )
+    group.addoption(
+        "--gate-rule",
+        metavar="NAME=VALUE[,NAME=VALUE]",
+        help="change numbers of the rule, for example screen=4,confirm=16,blocks=8,tolerated=0.01",
+    )
+    group.addoption(
+        "--gate-limit",
+        type=seconds,
+        default=300.0,
+        metavar="SECONDS",
+        help="seconds that one call, or its preparation, may take (default: 300)",
+    )
+    group.addoption("--gate-seed", type=int, default=0, help="seed for the order of benchmarks and sides (default: 0)")
