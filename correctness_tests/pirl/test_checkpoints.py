@@ -42,6 +42,15 @@ def test_a_state_loaded_into_an_agent_that_has_driven_replaces_all_of_its_own():
     np.testing.assert_equal(agent.learn(), start.learn())
 
 
+def test_a_state_with_a_wrong_replay_buffer_changes_nothing():
+    agent, other = make("torch"), make("torch", seed=1)
+    fill(agent, 9)
+    before = everything(agent)
+    with pytest.raises(ValueError, match="pushed"):
+        agent.load_state(other.state() | {"replay.pushed": np.array(-1)})
+    assert everything(agent) == before
+
+
 EDITS = {
     "another architecture": {"config": {"hidden": [8, 9]}},
     "a smaller replay buffer": {"config": {"capacity": 8}},

@@ -267,10 +267,10 @@ class PirlAgent(Agent):
 
     def load_state(self, arrays):
         """Restore what :meth:`state` returned; the learner is built when it is needed."""
-        learner = {name: arrays[name] for name in self._state}
-        self._state = params.match("state", learner, self._state)
+        learner = params.match("state", {name: arrays[name] for name in self._state}, self._state)
+        self.replay.restore(named(arrays, "replay."))  # raises before anything else changes
+        self._state = learner
         self._learner, self._nets, self.updates = None, {}, int(learner["step"])
-        self.replay.restore(named(arrays, "replay."))
         self.env.running, self.length = False, 0
         if "episode" in arrays:
             self.env.reset(options={"state": arrays["episode"]})
