@@ -25,7 +25,7 @@ def test_the_text_table_shows_time_spread_rate_and_share():
         (duration(2), "2 s"), (duration(0.9994), "999 ms"), (duration(0.9996), "1 s"), (duration(2e-6), "2 µs"),
         (duration(0.9996e-3), "1 ms"),
         (percent(0.0994), "9.9%"), (percent(1.4), "140%"),
-        (factor(0.1), "0.10"), (factor(9.99), "9.99"), (factor(10.0), "10"),
+        (factor(0.1), "0.10"), (factor(9.99), "9.99"), (factor(10.0), "10"), (factor(1234.5), "1.23k"),
         (ratio_words(Span(2.0, 1.5, 3.0)), "2.00 (1.50-3.00)"),
         (ratio_words(Span(0.9, 0.8, 1.0)), "0.90 (0.80-1.00): no significant difference"),
     ],

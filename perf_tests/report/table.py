@@ -48,7 +48,9 @@ def percent(part: float) -> str:
 
 def factor(value: float) -> str:
     """Format a ratio: two decimals from 0.1 to 10, else two (below) or three (above) significant digits."""
-    return f"{value:.2f}" if 0.1 <= value < 10 else f"{value:.3g}" if value >= 10 else f"{value:.2g}"
+    if value >= 10:
+        return quantity(value)
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 def axes(row: Row) -> str:
