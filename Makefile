@@ -87,7 +87,7 @@ report: setup  ## plot all results in one HTML page, .cache/report.html; PNG=FIL
 
 peers: setup  ## compare with other installed libraries, into .cache/peers.json; ARGS='--only snake-plain'
 	mkdir -p .cache
-	$(BIN)/python -m perf_tests.peers --json .cache/peers.json $(ARGS)
+	$(BIN)/rlgauge compare --file perf_tests/peers/comparisons.toml --json .cache/peers.json $(ARGS)
 
 gate: setup  ## check whether the working tree is slower than a revision: make gate BASE=main
 	@test -n '$(BASE)' || { echo 'name the revision to compare with: make gate BASE=main'; exit 2; }

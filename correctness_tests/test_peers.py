@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import replace
 from importlib import import_module
@@ -12,7 +13,6 @@ import pytest
 
 from perf_tests.bench import leaves
 from perf_tests.ops import build
-from perf_tests.peers.__main__ import FILE
 from perf_tests.peers.test_mario_replay import FOR_CPPRB, cpprb_buffer, sb3_buffer
 from perf_tests.peers.test_procgen_cluster import SyncEnvs
 from perf_tests.peers.test_procgen_gym3 import Gym3
@@ -25,11 +25,12 @@ from rl_impls.procgen import _numpy as reference
 from rl_impls.procgen import problem as procgen
 from rl_impls.snake import problem as snake
 
-from .commands import python
+from .commands import ROOT, python
 from .procgen.problem import BATCH_SIZE, gradient_of, learner
 from .procgen.problem import problem as update_of
 from .reference import in_float64, largest_difference
 
+FILE = ROOT / "perf_tests/peers/comparisons.toml"
 COMPARISONS = {one["name"]: one for one in tomllib.loads(FILE.read_text())["comparison"]}
 REPLAY = {"side": 8, "capacity": 600, "stored": 600, "seed": 3, "alpha": 0.6, "beta": 0.4}
 slow = pytest.mark.slow
@@ -310,17 +311,12 @@ def test_peers_are_selected_by_the_full_tier_alone(options, collected):
     assert done.stdout.count("::test_") == collected, done.stdout
 
 
-def test_unknown_comparison_is_one_line():
-    done = python("-m", "perf_tests.peers", "--only", "snake")
-    assert done.returncode == 2
-    assert "argument --only: invalid choice: 'snake' (choose from" in done.stderr.splitlines()[-1]
-
-
 @slow
 def test_comparison_whose_library_is_absent_is_skipped(tmp_path):
     if find_spec("cpprb"):
         pytest.skip("cpprb is installed")
-    done = python("-m", "perf_tests.peers", "--only", "mario-update", f"--json={tmp_path / 'peers.json'}", limit=300)
-    assert done.returncode == 0, done.stderr
-    assert "could not import 'cpprb'" in done.stdout
-    assert (tmp_path / "peers.json").read_text() == "[]"
+    out = tmp_path / "peers.json"
+    done = python("-m", "rlgauge", "compare", "--file", FILE, "--only", "mario-update", "--json", out, limit=300)
+    assert done.returncode == 2, done.stderr
+    assert "skipped: could not import 'cpprb'" in done.stdout
+    assert "value" not in json.loads(out.read_text())["comparisons"]["mario-update"]

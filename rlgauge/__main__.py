@@ -16,18 +16,19 @@ from .artifact import Artifact, read
 from .benchmarks.installed import version
 from .benchmarks.source import Benchmarks
 from .command import ended
-from .compare import OUTPUTS, WIDE, Plan, all_cases, resolve_id
+from .compare import WIDE, all_cases, resolve_id
 from .compare import compare as compare_two
-from .compare import rank as rank_all
 from .compare_file import compare_file
 from .config import read as read_settings
 from .config import settings_folder
 from .fields import FieldError, seconds
 from .files import RESERVED, reserved
 from .merge import merge_artifacts
-from .plugin import parse_rule
+from .options import parse_rule
+from .plan import OUTPUTS, Plan
 from .power import SLOWDOWNS, Measurement, parse_faults, parse_slowdowns
 from .progress import number_of, to_stderr
+from .ranking import rank as rank_all
 from .revisions import resolve
 from .rule import INVALID, GateError, rule_with
 from .run import LIMIT
@@ -122,12 +123,12 @@ def compare(options: argparse.Namespace) -> int:
     """Compare two benchmarks, or every pair listed in a file."""
     if (options.file is None) == (options.second is None) or (options.file and options.first):
         raise GateError("rlgauge compare: give two benchmarks, A and B, or --file FILE")
-    if options.resume and not options.file:
-        raise GateError("--resume: only a --file of comparisons can be resumed")
+    if (options.resume or options.only) and not options.file:
+        raise GateError(f"--{'resume' if options.resume else 'only'}: give --file FILE, without which it has no effect")
     plan, source = plan_of(options), benchmarks_here()
     if options.file:
         out = options.json or source.artifact.with_name("compare.json")
-        return compare_file(source, Path.cwd(), options.file, plan, out, options.resume, to_stderr)
+        return compare_file(source, Path.cwd(), options.file, plan, out, options.resume, to_stderr, options.only)
     with interruptible(), reserved(options.json, RESERVED, "--json") as write:
         result = compare_two(source, options.first, options.second, plan, to_stderr)
         write(result.to_json().encode())
@@ -302,6 +303,8 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     add("first", nargs="?", metavar="A", help="id of a benchmark, or a pattern that matches only it")
     add("second", nargs="?", metavar="B", help="id or pattern of the benchmark to compare with A")
     add("--file", type=Path, help="TOML file with one [[comparison]] table per pair of benchmarks")
+    only = "measure only this comparison of --file; repeatable"
+    add("--only", action="append", default=[], metavar="NAME", help=only)
     add("--resume", action="store_true", help="reuse the results of an interrupted run of --file")
     add(
         "--measure",

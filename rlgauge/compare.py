@@ -1,4 +1,4 @@
-"""Compare two benchmarks of the working tree by time or another measure, or rank several.
+"""Compare two benchmarks of the working tree by time or another measure.
 
 Each pair consists of two fresh processes, one per benchmark, whose samples are interleaved. Pairs are added until the
 interval is as narrow as requested, or the time is up.
@@ -8,123 +8,30 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from dataclasses import replace as changed
-from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
-from . import interleaved, process
 from .allowed import matches, suggestion
 from .case import Case
-from .fields import FieldError
 from .layout import Layout, laid_out
-from .pairs import (
-    CaseError,
-    Cores,
-    PairError,
-    Pairs,
-    SamplePlan,
-    as_case_error,
-    checked_reply,
-    cores,
-    time_call,
-)
+from .pairs import CaseError, PairError
+from .plan import MEMORY, TIMED, Plan
 from .progress import number_of
 from .rule import GateError, Record
 from .statistics import FEWEST, Block, interval, log_ratio
-from .workers import Side, Worker
+from .two_tests import ComparisonError, SkippedError, TwoTestPairs
 
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
 
 MAX_WIDTH = 1.5  # upper over lower end of an interval beyond which a ratio is useless
 MAX_DIFFERENCE_WIDTH = 0.2  # the same for a difference: half width as a fraction of the longer time
-OUTPUTS, CORES = ("close", "same", "ignore"), ("", "one", "all")
-TIMED, MEMORY = ("seconds", "difference", "spread"), ("peak_rss", "allocated")
-DIFFER = "the outputs differ"
 WIDE, NOT_SIGNIFICANT = "too wide to use", "no significant difference"
 WIDE_HINT = "give more --minutes, use an idle machine, or write a benchmark with less spread"
-
-
-class ComparisonError(GateError):
-    """A comparison cannot be measured; `name` identifies it, the message says why."""
-
-    def __init__(self, name: str, message: str) -> None:
-        super().__init__(message)
-        self.name = name
-
-
-class SkippedError(ComparisonError):
-    """One of the tests skips itself, for example because a backend is not installed."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How to compare benchmarks.
-
-    Attributes:
-        precision: half width of the interval at which measuring stops, as a fraction of the ratio; for a difference, as
-            a fraction of the longer time.
-        minutes: time after which no new pair is started; at least six pairs are measured. With 0, noisy benchmarks and
-            those with long calls get fewer samples per pair.
-        outputs: whether outputs must be ``close``, the ``same``, or are ``ignore``d.
-        tolerance: largest difference of close outputs, as a fraction of an array's largest value; by default that of
-            the tests' marks and settings.
-        items: compare the time per item, as counted in ``benchmark.extra_info["items"]``, instead of per call.
-        measure: what to compare: the ratio of ``seconds``; their ``difference``; their ``spread``, which is the
-            interquartile range over the median; bytes of ``peak_rss`` or ``allocated``, see
-            :meth:`.worker.Requests.peak_memory`; or a number that both tests store in ``extra_info["figures"]``.
-        threads_a: threads and cores of the first benchmark's process; determined by `cores` by default.
-        threads_b: the same for the second benchmark.
-        cores: ``one`` or ``all``; by default as the tests' marks and settings say.
-        blocks: blocks in each pair.
-        seed: seed of the order of sides.
-        limit: timeout of one worker request, in seconds.
-
-    Raises:
-        FieldError: a value is invalid or contradicts another.
-    """
-
-    precision: float = 0.03
-    minutes: float = 5.0
-    outputs: str = "close"
-    tolerance: float | None = None
-    items: bool = False
-    measure: str = "seconds"
-    threads_a: int | None = None
-    threads_b: int | None = None
-    cores: str = ""
-    blocks: int = 8
-    seed: int = 0
-    limit: float = 300.0
-
-    def __post_init__(self) -> None:
-        """Validate the values."""
-        for name, least in (("precision", 0.001), ("minutes", 0.0)):
-            if not getattr(self, name) >= least:
-                raise FieldError([name], f"{getattr(self, name):g} is too small; choose {least:g} or more")
-        for name, choices in (("outputs", OUTPUTS), ("cores", CORES)):
-            if getattr(self, name) not in choices:
-                allowed = ", ".join(filter(None, choices))
-                raise FieldError([name], f"unknown value {getattr(self, name)!r} (choose from {allowed})")
-        if self.tolerance is not None and not 0 <= self.tolerance < 1:
-            raise FieldError(["tolerance"], f"{self.tolerance:g} is out of range; choose a fraction from 0 to below 1")
-        if self.items and self.measure in ("spread", *MEMORY):
-            raise FieldError(["items"], f"{self.measure} has no value per item; leave one of them out")
-        most = 1 if self.cores == "one" else process.cores()
-        for name in ("threads_a", "threads_b"):
-            threads = getattr(self, name)
-            if threads is not None and not 1 <= threads <= most:
-                raise FieldError([name], f"{threads} is out of range; choose 1 to {most}, the cores it may use")
-
-    def place(self, tests: Sequence[Case]) -> Cores:
-        """Return the cores on which the tests run."""
-        several = any(case.all_cores for case in tests) or max(self.threads_a or 1, self.threads_b or 1) > 1
-        return cores(self.cores == "all" or (several and self.cores != "one"))
 
 
 @dataclass
@@ -199,87 +106,6 @@ class Result:
     def to_json(self) -> str:
         """Return :meth:`as_dict` as JSON text."""
         return json.dumps(self.as_dict(), indent=2) + "\n"
-
-
-class TwoTestPairs(Pairs):
-    """Pairs whose sides run different tests, each with its own number of calls per sample.
-
-    `tests` has the ids of the two tests of each comparison, `tolerances` its largest relative difference of outputs,
-    and `checked` names those whose outputs are compared.
-    """
-
-    def __init__(
-        self,
-        sides: Sequence[Side],
-        plan: Plan,
-        tolerances: dict[str, float],
-        folder: Path,
-        tests: Mapping[str, tuple[str, str]],
-        checked: Collection[str],
-    ) -> None:
-        blocks = 1 if plan.measure in MEMORY else plan.blocks
-        super().__init__(sides, blocks, plan.limit, tolerances, folder, random.Random(plan.seed))
-        self.tests, self.checked, self.quantity, self.quick = tests, checked, plan.measure, plan.minutes == 0
-        self.info: dict[str, list[dict[str, Any]]] = {}  # extra_info of both tests
-        self.side_plans: dict[str, list[SamplePlan]] = {}
-
-    def identities(self, name: str) -> tuple[str, str]:
-        """Return the ids of the two tests of a comparison."""
-        return self.tests[name]
-
-    def prepare(self, workers: Sequence[Worker], name: str, record: Record) -> bool:
-        """Prepare both tests; raise CaseError if one fails or the outputs differ."""
-        files = self.folder / "first.output", self.folder / "second.output"
-        compared = name in self.checked and name not in self.info
-        warm = all(plan.turns > 1 for plan in self.side_plans.get(name, ()))  # not known before the first pair
-        with as_case_error(name):
-            for worker, test, file in zip(workers, self.tests[name], files, strict=True):
-                worker.ask("prepare", identity=test, output=str(file) if compared else None, warm=warm)
-            replies = [worker.reply() for worker in workers]
-        for test, reply in zip(self.tests[name], replies, strict=True):
-            if "skipped" in reply:
-                raise SkippedError(name, f"{test}: skipped: {reply['skipped']}")
-            if "failed" in reply:
-                raise CaseError(name, f"{test}: {reply['failed']}")
-        if compared and not self.same(name, *files):
-            pair = " and ".join(self.tests[name])
-            raise CaseError(name, f"{pair}: {DIFFER}; if they should, add --outputs ignore")
-        self.info[name] = [reply.get("info", {}) for reply in replies]
-        return True
-
-    def sample_plan(self, workers: Sequence[Worker], name: str, place: Cores) -> SamplePlan:
-        """Return the plan of the side with fewer blocks; each side keeps its plan from the first pair on.
-
-        Sides of similar speed share one plan.
-        """
-        if self.quantity in MEMORY:
-            return SamplePlan(calls=1, samples=1, warm=False)
-        if name not in self.side_plans:
-            timings = [time_call(worker, test, name) for worker, test in zip(workers, self.tests[name], strict=True)]
-            plans = [place.plan(timing.call, timing.calls, timing.wall, self.quick) for timing in timings]
-            calls = [plan.calls for plan in plans]
-            if max(calls) <= 2 * min(calls):  # the first calls after a reset find cold caches, on both sides alike
-                plans = [min(plans, key=lambda plan: plan.calls)] * 2
-            self.side_plans[name] = plans
-        return min(self.side_plans[name], key=lambda plan: plan.max_blocks)
-
-    def block(self, workers: Sequence[Worker], name: str, plan: SamplePlan, injected_slowdown: float = 0.0) -> Block:
-        """Return both sides' seconds per call, measured in turns, or both sides' bytes."""
-        if self.quantity in MEMORY:
-            with as_case_error(name):
-                for worker, test in zip(workers, self.tests[name], strict=True):
-                    worker.ask("peak_memory", identity=test, allocated=self.quantity == "allocated")
-                first, second = (float(checked_reply(worker, name)["bytes"]) for worker in workers)
-                return first, second
-
-        def sample(side: int, changed: bool) -> float:
-            own = self.side_plans[name][side]
-            how = {"calls": own.calls, "samples": own.samples, "warm": own.warm and changed}
-            workers[side].ask("sample", identity=self.tests[name][side], **how)
-            return float(checked_reply(workers[side], name)["seconds"]) / (plan.turns * own.calls * own.samples)
-
-        with as_case_error(name):
-            return interleaved.block(int(self.rng.random() < 0.5), sample, plan.turns)
 
 
 def resolve_id(text: str, names: Collection[str], argument: str, broken: Mapping[str, str] | None = None) -> str:
@@ -390,12 +216,16 @@ class Comparisons:
                     log(measured)
 
     def measure_all(self, log: Callable[[], None]) -> None:
-        """Add pairs of all comparisons together until all intervals are narrow enough, or the time is up."""
+        """Add pairs of all comparisons together until all intervals are narrow enough, or the time is up.
+
+        Raises the first failure, unless it is a skipped test and other comparisons can be measured.
+        """
         end = time.monotonic() + 60 * self.plan.minutes
         while self.unfinished(end):
-            self.measure_pair(list(self.tests))
+            self.measure_pair([name for name in self.tests if name not in self.failed])
             for error in self.failed.values():
-                raise error
+                if not isinstance(error, SkippedError) or len(self.failed) == len(self.tests):
+                    raise error
             log()
 
     def measure_pair(self, names: Sequence[str]) -> None:
@@ -413,7 +243,7 @@ class Comparisons:
                 self.failed[name] = ComparisonError(name, str(error))  # others with the same samples are not affected
 
     def measure_blocks(self, names: Sequence[str]) -> dict[str, list[Block]]:
-        """Return the blocks of one pair of the named comparisons."""
+        """Return the blocks of one pair of the named comparisons; those with a skipped test go into `failed`."""
         sampled = list(dict.fromkeys(self.sampled[name] for name in names))
         records = {name: Record() for name in sampled}
         try:
@@ -422,10 +252,11 @@ class Comparisons:
             raise ComparisonError(error.name, self.naming_test(error.name, str(error))) from error
         except PairError as error:
             raise GateError(str(error)) from error
+        self.failed |= {name: skip for name in names if (skip := self.pairs.skipped.get(self.sampled[name]))}
         for name in sampled:
-            if name not in pair:
+            if name not in pair and name not in self.failed:
                 raise ComparisonError(name, self.naming_test(name, records[name].words))
-        return {name: pair[self.sampled[name]] for name in names}
+        return {name: pair[self.sampled[name]] for name in names if name not in self.failed}
 
     def naming_test(self, name: str, message: str) -> str:
         """Return a message that names a side with its test in place of the side."""
@@ -484,76 +315,6 @@ def compare(source: Benchmarks, first: str, second: str, plan: Plan, log: Callab
         result = comparisons.results[""]
         comparisons.measure_all(lambda: log(f"compare: pair {len(result.values)}: {result.values[-1]:.4g}"))
     return result
-
-
-@dataclass
-class Ranking:
-    """Several benchmarks ordered by time, with ties.
-
-    Attributes:
-        baseline: id of the benchmark that the others are compared with.
-        speedups: each benchmark's speedup over the baseline in each pair, by id.
-        per: what the times refer to: ``call``, or ``item (UNIT)``.
-    """
-
-    baseline: str
-    speedups: dict[str, list[float]]
-    per: str = "call"
-    machine: dict[str, Any] = field(default_factory=dict)
-
-    def faster(self, first: str, second: str) -> bool:
-        """Return whether the first benchmark is significantly faster: the interval of their ratio is above 1."""
-        ratios = [a / b for a, b in zip(self.speedups[first], self.speedups[second], strict=True)]
-        return interval(ratios)[0] > 1
-
-    def ranks(self) -> dict[str, tuple[int, int]]:
-        """Return the best and worst possible rank of each benchmark, fastest first."""
-        names = sorted(self.speedups, key=lambda name: -median(self.speedups[name]))
-        return {
-            name: (
-                1 + sum(self.faster(other, name) for other in names),
-                len(names) - sum(self.faster(name, other) for other in names),
-            )
-            for name in names
-        }
-
-    def __str__(self) -> str:
-        lines = []
-        for name, (best, worst) in self.ranks().items():
-            low, high = interval(self.speedups[name])
-            speedup = f"{median(self.speedups[name]):.3g}x [{low:.3g}, {high:.3g}]"
-            lines.append(f"{best if best == worst else f'{best}-{worst}':>5}  {speedup:<24}  {name}")
-        count = len(self.speedups[self.baseline])
-        return "\n".join(
-            [*lines, f"Speedup per {self.per} over {self.baseline}, {number_of(count, 'pair')}; 2-3 means a tie."]
-        )
-
-    def to_json(self) -> str:
-        """Return all fields and the ranks as JSON text."""
-        return json.dumps({**asdict(self), "ranks": self.ranks()}, indent=2) + "\n"
-
-
-def rank(source: Benchmarks, patterns: Sequence[str], plan: Plan, log: Callable[[str], None]) -> Ranking:
-    """Rank by time the benchmarks that match any of the patterns.
-
-    Raises GateError if a pattern matches none, fewer than two match, one fails, or outputs differ.
-    """
-    cases = all_cases(source)
-    for pattern in patterns:
-        if not any(matches(name, pattern) for name in cases):
-            raise no_match(pattern, cases, "rlgauge rank", source.broken)
-    chosen = [case for name, case in cases.items() if any(matches(name, pattern) for pattern in patterns)]
-    if len(chosen) < 2:
-        raise GateError(f"{' '.join(patterns)}: only {chosen[0].id}; give patterns that match two or more benchmarks")
-    baseline, *others = chosen
-    with laid_out(source, source.root) as layout:
-        tests = {case.id: (baseline, case) for case in others}
-        comparisons = Comparisons(source, layout, tests, dict.fromkeys(tests, plan))
-        first = comparisons.results[others[0].id]
-        comparisons.measure_all(lambda: log(f"rank: pair {len(first.values)} of {len(chosen)} benchmarks"))
-    speedups = {name: result.values for name, result in comparisons.results.items()}
-    speedups = {baseline.id: [1.0] * len(first.values)} | speedups
-    return Ranking(baseline.id, speedups, first.per, first.machine)
 
 
 def tolerance_of(plan: Plan, tests: Sequence[Case]) -> float:

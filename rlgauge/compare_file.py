@@ -14,16 +14,19 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .allowed import suggestion
 from .case import Case
-from .compare import MEMORY, Comparisons, Plan, SkippedError, all_cases, resolve_id
+from .compare import Comparisons, all_cases, resolve_id
 from .config import tomllib
 from .fields import FieldError, parse
 from .files import check_file, reserved
 from .layout import Layout, laid_out
+from .plan import MEMORY, Plan
 from .progress import number_of
 from .resume import hash_of_installed
 from .revisions import digest
 from .rule import INVALID, GateError
+from .two_tests import SkippedError
 
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
@@ -40,7 +43,7 @@ class Comparison:
         name: unique name, shown in the report.
         a: id or pattern of a benchmark.
         b: id or pattern of the other benchmark.
-        items: see :class:`.compare.Plan`; likewise the following keys up to ``cores``.
+        items: see :class:`.plan.Plan`; likewise the following keys up to ``cores``.
         group: comparisons of the same group share pairs of processes on all cores too.
         note: for the reader; copied to the result.
         leaves_out: for the reader; copied to the result.
@@ -104,15 +107,25 @@ def read(file: Path, default: Plan) -> dict[str, tuple[Comparison, Plan]]:
 
 
 def compare_file(
-    source: Benchmarks, root: Path, file: Path, default: Plan, out: Path, resume: bool, log: Callable[[str], None]
+    source: Benchmarks,
+    root: Path,
+    file: Path,
+    default: Plan,
+    out: Path,
+    resume: bool,
+    log: Callable[[str], None],
+    only: Sequence[str] = (),
 ) -> int:
     """Measure the comparisons of a file, write and print the results; return the exit code.
 
     A comparison whose test is skipped or fails is recorded as such, and the others are measured. `default` says how to
     compare unless the file does. All results are written to `out` (JSON) after each group; with `resume`, those of an
-    interrupted run are kept.
+    interrupted run are kept. `only` names the comparisons to measure, by default all.
     """
     comparisons = read(file, default)
+    for name in only:
+        if name not in comparisons:
+            raise GateError(f"--only {name!r}: {file} has no such comparison{suggestion(name, comparisons)}")
     check_file(out, "--json")
     rows: dict[str, Row] = {}
     try:
@@ -123,11 +136,12 @@ def compare_file(
                 cases[resolve_id(comparison.b, cases, f"{file}: {name}: b", source.broken)],
             )
             for name, (comparison, _) in comparisons.items()
+            if not only or name in only
         }
         with laid_out(source, root) as layout:
             current = conditions(source, layout, file, default, out)
             rows = resumable_rows(out, current, log) if resume else {}
-            order = random.Random(default.seed).sample(list(comparisons), len(comparisons))
+            order = random.Random(default.seed).sample(list(tests), len(tests))
             pending = {name: (*comparisons[name], tests[name]) for name in order if name not in rows}
             for group, names in enumerate(groups(pending)):
                 chosen = {name: tests[name] for name in names}
@@ -140,13 +154,15 @@ def compare_file(
                 text = json.dumps({"conditions": current, "comparisons": written}, indent=2) + "\n"
                 with reserved(out, len(text), "--json") as write:
                     write(text.encode())
-                for number, name in enumerate(names, len(rows) - len(names) + 1):
+                finished = sum(name in rows for name in tests)
+                for number, name in enumerate(names, finished - len(names) + 1):
                     log(f"compare: {number} of {len(order)}: {name}: {row_text(rows[name])}")
     except KeyboardInterrupt:
         done = f"{out} has {len(rows)} of {len(comparisons)} comparisons; to resume, repeat the command with --resume"
         raise GateError(f"interrupted: {done if rows else 'nothing is written'}") from None
-    print(table({name: rows[name] for name in comparisons}))
-    failed = any("error" in row for row in rows.values()) or not any("value" in row for row in rows.values())
+    wanted = {name: rows[name] for name in tests}
+    print(table(wanted))
+    failed = any("error" in row for row in wanted.values()) or not any("value" in row for row in wanted.values())
     return INVALID if failed else 0
 
 
@@ -244,7 +260,7 @@ def row_text(row: Row) -> str:
 
 
 def table(rows: Mapping[str, Row]) -> str:
-    """Return the results as aligned columns: name, measure, A over B, 95% interval, pairs, verdict."""
+    """Return the results as aligned columns: name, measure, A over B, 95% interval, pairs, verdict; then the texts."""
     lines: list[Sequence[str]] = [("comparison", "measure", "A / B", "95% interval", "pairs", "")]
     for name, row in rows.items():
         if "value" in row:
@@ -254,4 +270,6 @@ def table(rows: Mapping[str, Row]) -> str:
         else:
             lines.append((name, "-", "-", "-", "-", row_text(row)))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, each, widths)).rstrip() for each in lines)
+    texts = [f"{name}: {row['note']}" for name, row in rows.items() if "note" in row]
+    texts += [f"{name} leaves out: {row['leaves_out']}" for name, row in rows.items() if "leaves_out" in row]
+    return "\n".join(["  ".join(map(str.ljust, each, widths)).rstrip() for each in lines] + texts)

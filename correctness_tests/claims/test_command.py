@@ -12,8 +12,8 @@ import pytest
 from perf_tests.claims.catalogue import claims_of
 from perf_tests.claims.measure import Measured, as_toml, measure
 from perf_tests.report.html import claims as shown
-from rlgauge.compare import Plan
 from rlgauge.compare_file import read
+from rlgauge.plan import Plan
 
 from ..commands import ROOT, environment
 from .toy import OTHER, claim

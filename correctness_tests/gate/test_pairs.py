@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from rlgauge import output_files
-from rlgauge.compare import Plan, TwoTestPairs
 from rlgauge.pairs import CaseError, Cores, Pairs, SamplePlan, cores
+from rlgauge.plan import Plan
 from rlgauge.power import slowed_blocks
 from rlgauge.rule import Record
+from rlgauge.two_tests import TwoTestPairs
 from rlgauge.workers import PYTHON, Side, WorkerError
 
 ONE = Cores((0, 2, 5), 5)

@@ -10,8 +10,10 @@ import signal
 import pytest
 
 from rlgauge.case import Case
-from rlgauge.compare import Plan, Ranking, Result, resolve_id
+from rlgauge.compare import Result, resolve_id
 from rlgauge.compare_file import Comparison, groups, read
+from rlgauge.plan import Plan
+from rlgauge.ranking import Ranking
 from rlgauge.rule import GateError
 
 from .made import INI, Repository, flat
@@ -278,6 +280,20 @@ def test_rank_orders_tests_with_ties(repository, tmp_path):
         assert line.split()[0] == (f"{best}" if best == worst else f"{best}-{worst}")
 
 
+def test_rank_leaves_out_skipped_tests(repository, tmp_path):
+    out = tmp_path / "out.json"
+    tests = "*::test_absent", "*slow]", "*quick]", "--minutes=0"
+    code, text = repository.run("rlgauge", "rank", *tests, "--json", out)
+    assert code == 0, text
+    reason = f"{FILE}::test_absent: skipped: no_such_module is not installed"
+    assert text.splitlines()[-1] == reason
+    found = json.loads(out.read_text())
+    assert set(found["ranks"]) == {pace("slow"), pace("quick")}
+    assert found["skipped"] == {f"{FILE}::test_absent": reason}
+    code, text = repository.run("rlgauge", "rank", "*::test_absent", "*slow]", "--minutes=0")
+    assert (code, reason in text) == (2, True), text
+
+
 def test_benchmarks_whose_intervals_overlap_are_tied():
     speedups = {"a": [1.0] * 6, "b": [0.97, 0.98, 0.99, 1.01, 1.02, 1.03], "c": [0.5, 0.51, 0.5, 0.49, 0.5, 0.5]}
     assert Ranking("a", speedups).ranks() == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
@@ -382,10 +398,25 @@ def test_an_interrupted_file_of_comparisons_is_resumed(repository, comparisons, 
     assert list(found) == ["items", "waits"]
     assert found[first] == row
     assert (found["items"]["leaves_out"], found["items"]["note"]) == ("nothing", "seen")
+    assert text.splitlines()[-2:] == ["items: seen", "items leaves out: nothing"]
     assert found["waits"]["value"] == 3
-    table = text.splitlines()[-3:]
+    table = text.splitlines()[-5:-2]
     assert table[0].split("  ")[0] == "comparison"
     assert table[2].split()[:3] == ["waits", "waits", "3"]
+
+
+def test_one_comparison_of_a_file_can_be_measured(repository, comparisons, tmp_path):
+    out = tmp_path / "out.json"
+    command = ["compare", "--file", comparisons, "--json", out, "--minutes=0", "--only"]
+    code, text = repository.run("rlgauge", *command, "waits")
+    assert code == 0, text
+    assert "compare: 1 of 1: waits: " in text
+    assert list(json.loads(out.read_text())["comparisons"]) == ["waits"]
+    code, text = repository.run("rlgauge", *command, "wait")
+    assert code == 2, text
+    assert text.splitlines()[-1].startswith(f"--only 'wait': {comparisons} has no such comparison; did you mean waits")
+    code, text = repository.run("rlgauge", "compare", "a", "b", "--only", "waits")
+    assert (code, text) == (2, "--only: give --file FILE, without which it has no effect\n")
 
 
 def grouped(*rows):

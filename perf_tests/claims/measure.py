@@ -14,11 +14,12 @@ from typing import Any
 
 from rlgauge.benchmarks.source import Benchmarks
 from rlgauge.command import INTERRUPTED
-from rlgauge.compare import DIFFER, Plan
 from rlgauge.compare_file import compare_file
 from rlgauge.config import read as settings
 from rlgauge.config import settings_folder
+from rlgauge.plan import Plan
 from rlgauge.rule import GateError
+from rlgauge.two_tests import DIFFER
 
 from .. import run
 from .catalogue import Comparison
