@@ -165,7 +165,7 @@ class Comparisons:
         folder: str = "compared",
     ) -> None:
         self.tests, self.plans = tests, plans
-        self.plan = plan = next(iter(plans.values()))
+        self.plan = plan = min(plans.values(), key=lambda each: each.quick)  # if one is not quick, none is
         cases = [case for pair in tests.values() for case in pair]
         source.names = list(dict.fromkeys(case.id for case in cases))  # workers collect only the files of these
         self.place = plan.place(cases)
@@ -180,7 +180,6 @@ class Comparisons:
         first_of = {key: name for name, key in reversed(alike.items())}
         self.sampled = {name: first_of[key] for name, key in alike.items()}  # the comparison whose samples it shares
         self.pairs = TwoTestPairs(sides, plan, tolerances, layout.folder, ids, checked)
-        self.pairs.quick &= all(each.measure != "spread" for each in plans.values())  # which needs several blocks
         machine = source.machine()
         self.results = {name: Result(*pair, measure=plans[name].measure, machine=machine) for name, pair in ids.items()}
         self.side_values: dict[str, list[list[float]]] = {name: [] for name in tests}

@@ -260,7 +260,7 @@ def row_text(row: Row) -> str:
 
 
 def table(rows: Mapping[str, Row]) -> str:
-    """Return the results as aligned columns: name, measure, A over B, 95% interval, pairs, verdict; then the texts."""
+    """Return the results as aligned columns: name, measure, A over B, 95% interval, pairs, verdict; then the notes."""
     lines: list[Sequence[str]] = [("comparison", "measure", "A / B", "95% interval", "pairs", "")]
     for name, row in rows.items():
         if "value" in row:

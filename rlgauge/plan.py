@@ -73,6 +73,11 @@ class Plan:
             if threads is not None and not 1 <= threads <= most:
                 raise FieldError([name], f"{threads} is out of range; choose 1 to {most}, the cores it may use")
 
+    @property
+    def quick(self) -> bool:
+        """Whether long calls may get a single block in a pair, of which a spread needs several."""
+        return self.minutes == 0 and self.measure != "spread"
+
     def place(self, tests: Sequence[Case]) -> Cores:
         """Return the cores on which the tests run."""
         several = any(case.all_cores for case in tests) or max(self.threads_a or 1, self.threads_b or 1) > 1

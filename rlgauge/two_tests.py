@@ -51,7 +51,7 @@ class TwoTestPairs(Pairs):
     ) -> None:
         blocks = 1 if plan.measure in MEMORY else plan.blocks
         super().__init__(sides, blocks, plan.limit, tolerances, folder, random.Random(plan.seed))
-        self.tests, self.checked, self.quantity, self.quick = tests, checked, plan.measure, plan.minutes == 0
+        self.tests, self.checked, self.quantity, self.quick = tests, checked, plan.measure, plan.quick
         self.info: dict[str, list[dict[str, Any]]] = {}  # extra_info of both tests
         self.skipped: dict[str, SkippedError] = {}
         self.side_plans: dict[str, list[SamplePlan]] = {}
