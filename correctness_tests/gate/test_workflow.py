@@ -91,9 +91,9 @@ def test_all_shards_are_decided_together(tmp_path, folders):
     for folder in folders:  # as actions/download-artifact extracts them
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "gate.json").touch()
-    assert ran(tmp_path, script("gate-shards.yml", "verdict", "verdict"), PYTHON="./python") == (1, "")
-    files = [f"{folder}/gate.json" for folder in folders]
-    written = ["--json", "gate/gate.json", "--markdown", "gate/gate.md"]
+    assert ran(tmp_path, script("gate-shards.yml", "verdict", "verdict"), PYTHON="./python", TOP=".") == (1, "")
+    files = [f"./{folder}/gate.json" for folder in folders]
+    written = ["--json", "./gate/gate.json", "--markdown", "./gate/gate.md"]
     assert (tmp_path / "arguments").read_text().splitlines() == ["-m", "rlgauge", "merge", *files, *written]
 
 
