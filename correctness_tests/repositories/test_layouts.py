@@ -153,7 +153,10 @@ def test_a_changed_compiled_sibling_project_that_is_installed_as_a_copy_asks_for
         "apps/svc/svc/__init__.py": "from fast import slow\n" + "\n" * (not changed),
         str(info / "METADATA"): "Metadata-Version: 2.1\nName: fast\nVersion: 1\n",
         str(info / "RECORD"): f"fast/__init__.py,,\n{COMPILED},,\n",
-        str(info / "direct_url.json"): json.dumps({"url": (made.root / "libs/fast").as_uri(), "dir_info": {}}),
+        str(info / "direct_url.json"): json.dumps({
+            "url": (made.root / "libs/fast").as_uri(),
+            "dir_info": {"editable": changed},  # maturin says so of a copy
+        }),
         str(info.parent / "fast/__init__.py"): work(slow=100),
     })  # fmt: skip
     code, text = gated(made, tmp_path, at="apps/svc", PYTHONPATH=str(info.parent))
@@ -318,6 +321,15 @@ def test_each_side_imports_its_source_although_a_build_in_an_ignored_folder_is_o
     # such as build/__editable__.pkg-1, which a strict editable install of setuptools adds to the path
     made.at("start", dict.fromkeys(("src/pkg/__init__.py", "build/lib/pkg/__init__.py"), work(slow=200)))
     code, text = gated(made, tmp_path, PYTHONPATH=str(made.root / "build/lib"))
+    assert (code, "1 slower" in text) == (1, True), text
+
+
+def test_folders_named_like_standard_modules_do_not_hide_them(tmp_path):
+    files = {"src/queue.py": "", "platform/tool.py": "", "tests/conftest.py": CLOCK, ".gitignore": IGNORED}
+    files |= {"pkg/__init__.py": work(slow=100), "tests/test_pkg.py": USES.format(module="pkg")}
+    made = Repository(tmp_path / "repository", files)
+    made.at("start", {"pkg/__init__.py": work(slow=200)})
+    code, text = gated(made, tmp_path)
     assert (code, "1 slower" in text) == (1, True), text
 
 

@@ -69,11 +69,11 @@ def copied_projects(top: Path) -> tuple[list[Path], dict[str, Path]]:
     folders, compiled = list[Path](), dict[str, Path]()
     for distribution in metadata.distributions():
         folder, editable = source_of(distribution)
-        if folder and folder.is_dir() and folder.is_relative_to(top) and not editable:
+        if folder and folder.is_dir() and folder.is_relative_to(top):
             files = distribution.files or []
-            if any(file.suffix == ".so" for file in files):
+            if any(file.suffix == ".so" for file in files):  # maturin calls such a copy editable
                 compiled |= dict.fromkeys(module_names(files), folder)
-            else:
+            elif not editable:
                 folders.append(folder)
     return sorted(folders), compiled
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -66,14 +67,17 @@ def same_copies(source: Benchmarks, codes: Sequence[Path]) -> set[str]:
 
 
 def shadowed(source: Benchmarks, sides: Sequence[Side], origins: Sequence[Mapping[str, str]]) -> set[str]:
-    """Return directories without ``__init__.py`` that an installed package of the same name shadows."""
+    """Return directories without ``__init__.py`` that an installed or standard module of the same name shadows."""
     folders, bases = source.import_folders(source.paths)
     known = {Path(path).stem for side in sides for path in trees.package_paths(side.root, source.paths, folders, bases)}
     return {
         name
         for name in {*origins[0], *origins[1]} - known - {*source.project_modules}
         if any((side.root / base / name).is_dir() for side in sides for base in bases)
-        and all("site-packages" in paths.get(name, "site-packages") for paths in origins)
+        and (
+            name in sys.stdlib_module_names
+            or all("site-packages" in paths.get(name, "site-packages") for paths in origins)
+        )
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath, PurePosixPath
@@ -150,6 +151,11 @@ def folders_of(root: Path, modules: Sequence[str]) -> list[str]:
 def has_module(folder: Path, name: str) -> bool:
     """Return whether a directory contains a package or module of this name."""
     return (folder / name / "__init__.py").is_file() or (folder / f"{name}.py").is_file()
+
+
+def shadows_library(folder: Path) -> bool:
+    """Return whether a directory, if it were on the import path, would hide modules of the standard library."""
+    return any(has_module(folder, name) for name in sys.stdlib_module_names)
 
 
 def import_roots(tree: Path, folders: Sequence[str]) -> list[Path]:
