@@ -35,6 +35,10 @@ def measure(gate: Gate, cases: Sequence[Case]) -> None:
                 if errors := [reply["failed"] for reply in replies if "failed" in reply]:
                     record.words = f"memory was not measured: {errors[0]}"
                     continue
+                if any(reply.get("once") for reply in replies):
+                    record.words = "memory was not measured: it cannot be called several times"
+                    ask_both(workers, "close", identity=name)
+                    continue
                 base, head = (dict(reply) for reply in ask_both(workers, "memory", identity=name))
                 record.memory = base, head
                 ask_both(workers, "close", identity=name)

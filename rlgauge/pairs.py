@@ -46,6 +46,7 @@ class SamplePlan:
         max_blocks: largest number of blocks in a pair; lower for long calls.
         max_noisy_blocks: the same for a noisy pair that is not thorough.
         turns: turns of each side in a block.
+        once: each sample is the only call of a run of the test.
     """
 
     calls: int
@@ -54,6 +55,7 @@ class SamplePlan:
     max_blocks: int = 1 << 30
     max_noisy_blocks: int = 1 << 30
     turns: int = 2
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,7 @@ class Pairs:
         self.rechecked: set[str] = set()  # cases whose outputs differed once: base may also differ from itself
         self.parameters: dict[str, Described] = {}  # of each test, as described by the first process
         self.mismatches: dict[str, str] = {}  # ids that differ in meaning between processes -> reason
+        self.once: dict[str, bool] = {}  # whether a case is called once per run of its test
         self.plans: dict[str, SamplePlan] = {}
         self.calls: dict[str, int] = {}  # calls of each side in a block of each case
         self.prepare_seconds: dict[str, list[float]] = {}  # of each case, per pair
@@ -315,7 +318,8 @@ class Pairs:
         compares = (first or recheck) and not math.isinf(self.tolerances.get(name, 0.0))
         with as_case_error(name):
             for worker, file in zip(workers, files, strict=True):
-                worker.ask("prepare", identity=name, output=str(file) if compares else None, exact=first)
+                how = {"output": str(file) if compares else None, "exact": first, "once": self.once.get(name)}
+                worker.ask("prepare", identity=name, **how)
             base, head = (worker.reply() for worker in workers)
         self.prepare_seconds.setdefault(name, []).append(time.monotonic() - start)
         if state := self.untimed_state(name, base, head):
@@ -323,14 +327,15 @@ class Pairs:
             self.close_prepared(workers, name, (base, head), record)
             return False
         if first:
+            self.once[name] = bool(base.get("once") or head.get("once"))
             self.compared.add(name)
             record.answer_changed = not self.same(name, *files)
             if record.answer_changed:
                 self.rechecked.add(name)
                 files[0].replace(self.first_output(name))
-        elif recheck:  # if base differs from itself, its output cannot be compared with head's
+        elif recheck and not self.same(name, self.first_output(name), files[0]):  # base differs from itself
             self.rechecked.remove(name)
-            record.answer_changed = self.same(name, self.first_output(name), files[0])
+            record.answer_changed = False
         return True
 
     def close_prepared(
@@ -383,13 +388,14 @@ class Pairs:
         With base's number of calls per sample, a pair would take such a head minutes or hours.
         """
         if name not in self.plans:
-            timing = time_call(workers[0], name, name)
+            once = self.once.get(name, False)
+            timing = time_call(workers[0], name, name, once)
             plan = place.plan(timing.call, timing.calls, timing.wall)
             if plan.max_blocks > MIN_BLOCKS:
-                head = time_call(workers[1], name, name)
+                head = time_call(workers[1], name, name, once)
                 if head.call > MUCH_SLOWER * timing.call:
                     timing, plan = head, place.plan(head.call, head.calls, head.wall)
-            self.plans[name] = plan
+            self.plans[name] = replace(plan, once=once)
             self.calls[name] = 2 * plan.samples * plan.calls * timing.iterations  # a side has two turns
         return self.plans[name]
 
@@ -400,7 +406,7 @@ class Pairs:
         """
 
         def sample(side: int, changed: bool) -> float:
-            how = {"calls": plan.calls, "samples": plan.samples, "warm": plan.warm and changed}
+            how = {"calls": plan.calls, "samples": plan.samples, "warm": plan.warm and changed, "once": plan.once}
             workers[side].ask("sample", identity=name, **how, injected_slowdown=injected_slowdown if side else 0.0)
             return float(checked_reply(workers[side], name)["seconds"])
 
@@ -442,10 +448,10 @@ class CallTiming(NamedTuple):
     iterations: int
 
 
-def time_call(worker: Worker, identity: str, name: str) -> CallTiming:
-    """Have a worker time a prepared test of a case."""
+def time_call(worker: Worker, identity: str, name: str, once: bool) -> CallTiming:
+    """Have a worker time a prepared test of a case; with `once`, in further runs of the test."""
     with as_case_error(name):
-        worker.ask("measure", identity=identity)
+        worker.ask("measure", identity=identity, once=once)
         reply = checked_reply(worker, name)
     call = max(float(reply["call"]), 1e-9)
     return CallTiming(call, int(reply["calls"]), float(reply["wall"]), int(reply.get("iterations", 1)))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .options import NEED_AGAINST, OVERRIDDEN, add_options, parse_rule, parse_shard
-from .session import INTERRUPTED, INVALID, RUN, Run, measure_and_decide, output_paths
+from .session import ENVIRONMENT, INTERRUPTED, INVALID, RUN, Run, measure_and_decide, output_paths
 
 if TYPE_CHECKING:
     from .artifact import Outcome
@@ -59,7 +59,7 @@ def naming_option(option: str) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Override options that would skip verdicts, end the run early, or report on a run that times nothing itself."""
+    """Override options that would skip verdicts, end the run early, distribute it, or report on no times."""
     if config.getoption("gate_against") is not None:
         for name, value in OVERRIDDEN.items():
             if hasattr(config.option, name):
@@ -68,7 +68,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
-    """Disable pytest-cov in the gate's own run, where it would report that nothing is covered."""
+    """Keep the environment for workers; disable pytest-cov, which would report that nothing is covered."""
+    early_config.stash[ENVIRONMENT] = dict(os.environ)
     options = early_config.known_args_namespace
     if options.gate_against is not None and hasattr(options, "cov_source"):
         options.cov_source = []
@@ -104,10 +105,6 @@ def pytest_configure(config: pytest.Config) -> None:
         for option, value in (("--gate-against", revision), ("--gate-anchor", config.getoption("gate_anchor"))):
             if value is not None and not value.strip():
                 raise GateError(f"{option} {value!r}: give a revision, for example {option}=main")
-        if config.getoption("numprocesses", None) or (
-            config.getoption("tx", None) and config.getoption("dist", "no") != "no"
-        ):
-            raise GateError("--gate-against: tests that run in parallel disturb the timing: add -n 0")
         check_root(config.rootpath, config.invocation_params.dir)
         settings = read(settings_folder(config.rootpath, config.invocation_params.dir))
         with naming_option("--gate-rule"):
@@ -115,11 +112,12 @@ def pytest_configure(config: pytest.Config) -> None:
         with naming_option("--gate-shard"):
             shard = parse_shard(text) if (text := config.getoption("gate_shard")) else None
         parse_allowed(config.getoption("gate_allow"))  # validate early, before the collection
-        source = Benchmarks(config.rootpath, settings, config)
+        source = Benchmarks(config.rootpath, settings, config, config.stash.get(ENVIRONMENT, None))
         run = Run(source, stack, rule, shard, config.getoption("gate_json") or source.artifact)
         config.stash[RUN] = run
         for option, path in output_paths(config).items():
             run.write[option] = stack.enter_context(reserved(path, RESERVED, option))
+            source.leave_out(path)
         stack.enter_context(source.ready())
 
 
@@ -181,7 +179,9 @@ class Verdict(pytest.Item):
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.fixturenames, self.funcargs, self.function = list[str](), dict[str, Any](), self.runtest
+        self.fixturenames, self.funcargs, self.originalname = list[str](), dict[str, Any](), self.name
+        self.function = self.obj = lambda: None
+        self.module, self.cls, self.instance = sys.modules[__name__], None, None
 
     def runtest(self) -> None:
         """Pass unless the case fails or the run is invalid."""

@@ -14,7 +14,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -158,12 +158,14 @@ def slowed_blocks(
     `slowdowns` maps the name of each treatment to a slowdown of head as a fraction of a call. `fault`, if any, is
     applied to head's callable.
     """
-    for reply in ask_both(workers, "prepare", identity=name, fault=fault):
+    replies = ask_both(workers, "prepare", identity=name, fault=fault)
+    for reply in replies:
         if message := reason(reply):
             raise GateError(f"{name}: {f'{fault}: ' if fault else ''}{message}; fix the test, or add --deselect={name}")
     ask_both(workers, "place", core=place.one)
-    timing = time_call(workers[0], name, name)
-    plan = place.plan(timing.call, timing.calls, timing.wall)
+    once = any(reply.get("once") for reply in replies)
+    timing = time_call(workers[0], name, name, once)
+    plan = replace(place.plan(timing.call, timing.calls, timing.wall), once=once)
     turn = plan.samples * plan.calls * timing.call
     injected = {treatment: slowdown * turn for treatment, slowdown in slowdowns.items()}
     with place.share_core():

@@ -52,6 +52,7 @@ class Run:
 
 
 RUN = pytest.StashKey[Run]()
+ENVIRONMENT = pytest.StashKey[dict[str, str]]()  # environment variables before a conftest.py may change them
 
 
 def output_paths(config: pytest.Config) -> dict[str, Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ class TwoTestPairs(Pairs):
         self.tests, self.checked, self.quantity, self.quick = tests, checked, plan.measure, plan.quick
         self.info: dict[str, list[dict[str, Any]]] = {}  # extra_info of both tests
         self.skipped: dict[str, SkippedError] = {}
+        self.once_sides: dict[str, list[bool]] = {}  # whether each test is called once per run
         self.side_plans: dict[str, list[SamplePlan]] = {}
 
     def identities(self, name: str) -> tuple[str, str]:
@@ -66,8 +68,9 @@ class TwoTestPairs(Pairs):
         compared = name in self.checked and name not in self.info
         warm = all(plan.turns > 1 for plan in self.side_plans.get(name, ()))  # not known before the first pair
         with as_case_error(name):
-            for worker, test, file in zip(workers, self.tests[name], files, strict=True):
-                worker.ask("prepare", identity=test, output=str(file) if compared else None, warm=warm)
+            known = self.once_sides.get(name, [None, None])
+            for worker, test, file, once in zip(workers, self.tests[name], files, known, strict=True):
+                worker.ask("prepare", identity=test, output=str(file) if compared else None, warm=warm, once=once)
             replies = [worker.reply() for worker in workers]
         for test, reply in zip(self.tests[name], replies, strict=True):
             if "skipped" in reply:
@@ -80,6 +83,7 @@ class TwoTestPairs(Pairs):
             pair = " and ".join(self.tests[name])
             raise CaseError(name, f"{pair}: {DIFFER}; if they should, add --outputs ignore")
         self.info[name] = [reply.get("info", {}) for reply in replies]
+        self.once_sides.setdefault(name, [reply.get("once", False) for reply in replies])
         return True
 
     def sample_plan(self, workers: Sequence[Worker], name: str, place: Cores) -> SamplePlan:
@@ -90,12 +94,14 @@ class TwoTestPairs(Pairs):
         if self.quantity in MEMORY:
             return SamplePlan(calls=1, samples=1, warm=False)
         if name not in self.side_plans:
-            timings = [time_call(worker, test, name) for worker, test in zip(workers, self.tests[name], strict=True)]
+            both = list(zip(workers, self.tests[name], self.once_sides[name], strict=True))
+            timings = [time_call(worker, test, name, once) for worker, test, once in both]
             plans = [place.plan(timing.call, timing.calls, timing.wall, self.quick) for timing in timings]
             calls = [plan.calls for plan in plans]
             if max(calls) <= 2 * min(calls):  # the first calls after a reset find cold caches, on both sides alike
                 plans = [min(plans, key=lambda plan: plan.calls)] * 2
-            self.side_plans[name] = plans
+            pairs = zip(plans, self.once_sides[name], strict=True)
+            self.side_plans[name] = [replace(plan, once=once) for plan, once in pairs]
         return min(self.side_plans[name], key=lambda plan: plan.max_blocks)
 
     def block(self, workers: Sequence[Worker], name: str, plan: SamplePlan, injected_slowdown: float = 0.0) -> Block:
@@ -109,7 +115,7 @@ class TwoTestPairs(Pairs):
 
         def sample(side: int, changed: bool) -> float:
             own = self.side_plans[name][side]
-            how = {"calls": own.calls, "samples": own.samples, "warm": own.warm and changed}
+            how = {"calls": own.calls, "samples": own.samples, "warm": own.warm and changed, "once": own.once}
             workers[side].ask("sample", identity=self.tests[name][side], **how)
             return float(checked_reply(workers[side], name)["seconds"]) / (plan.turns * own.calls * own.samples)
 

@@ -80,7 +80,7 @@ class Requests:
         self.prepared: dict[str, Prepared] = {}
         self.clock = time.perf_counter
 
-    def measure(self, identity: str) -> dict[str, Any]:
+    def measure(self, identity: str) -> dict[str, Any] | None:
         """Return the calls per sample, the timed and wall seconds per call, and the iterations that count as one call.
 
         The timed seconds are those of the fastest of several samples; the wall time includes untimed parts of a call. A
@@ -110,7 +110,7 @@ class Requests:
         calls: int | None = None,
         warm: bool = True,
         injected_slowdown: float = 0.0,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any] | None:
         """Time several samples, each after a reset.
 
         Args:
@@ -127,10 +127,14 @@ class Requests:
             prepared.reset()
             prepared.call()
         seconds = sum(prepared.sample() for _ in range(samples))
+        return {"seconds": seconds + self.spin(injected_slowdown)}
+
+    def spin(self, seconds: float) -> float:
+        """Keep the core busy for some seconds; return the time that this took."""
         start = self.clock()
-        while self.clock() - start < injected_slowdown:
+        while self.clock() - start < seconds:
             pass
-        return {"seconds": seconds + (self.clock() - start if injected_slowdown else 0.0)}
+        return self.clock() - start if seconds else 0.0
 
     def small_pages(self) -> dict[str, Any]:
         """Disable transparent huge pages for this process, so that page faults do not depend on free memory."""

@@ -28,6 +28,7 @@ NOT_INHERITED = (  # variables, or their beginnings, that concern the parent pro
     "COV_", "COVERAGE_", "GLIBC_TUNABLES", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_TIMEOUT", "PYTEST_VERSION",
     "PYTEST_XDIST_",
 )  # fmt: skip
+SHARED_GPU = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.4", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}  # by both sides at once
 COMPILER_CACHES = (
     "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR",
     "TORCH_EXTENSIONS_DIR",  # torch keeps an extension by its name: both sides would load the same one
@@ -51,6 +52,7 @@ class Side:
         memory: ``kept`` (malloc keeps freed memory) or ``default``.
         start: working directory of a worker; ``root`` by default.
         threads: number of threads and cores of its workers; those of the pair by default.
+        inherited: environment variables of the user; those of this process by default.
     """
 
     name: str
@@ -61,12 +63,15 @@ class Side:
     memory: str = "kept"
     start: Path | None = None
     threads: int | None = None
+    inherited: Mapping[str, str] | None = None
 
     def environment(self) -> dict[str, str]:
         """Return the environment of a fresh worker, with a new hash seed and a random stack offset."""
         rng = random.SystemRandom()
+        inherited = os.environ if self.inherited is None else self.inherited
         return {
-            **{name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)},
+            **SHARED_GPU,
+            **{name: value for name, value in inherited.items() if not name.startswith(NOT_INHERITED)},
             "PYTHONPATH": str(self.root),
             "PYTHONHASHSEED": str(rng.randrange(1 << 32)),
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -149,7 +154,7 @@ class Worker(AbstractContextManager["Worker"]):
         self.errors.seek(0)
         lines = [line for line in self.errors.read().decode(errors="replace").split("\n") if line.strip()]
         first = next((line for line in lines if line.startswith("E   ")), None)
-        if first and re.match(r"\d+ errors? in ", lines[-1]):
+        if first and re.match(r"=* ?\d+ errors? in ", lines[-1]):
             return f"; {first[1:].strip()}"
         lines = [line for line in lines if not line.startswith("  ")] or lines  # indented lines follow a usage error
         return f"; {lines[-1].strip()}" if lines else ""

@@ -96,10 +96,10 @@ def test_each_case_has_its_own_tolerance(tmp_path, tolerance, changed):
 @pytest.mark.parametrize(("again", "changed"), [(1.0, True), (3.0, False)])
 def test_an_output_that_base_does_not_repeat_is_not_a_change(tmp_path, again, changed):
     pairs, record = pairs_of(tmp_path, tolerances={"a": 0.0}), Record()
-    workers, _ = workers_of(returning(1.0, again), returning(2.0, 1.0))
+    workers, _ = workers_of(returning(1.0, again, again), returning(2.0, 1.0, 1.0))
     pairs.prepare(workers, "a", record)
     assert record.answer_changed
-    for _ in range(2):  # the second pair requests base's output again, the third does not
+    for _ in range(2):
         pairs.prepare(workers, "a", record)
         assert record.answer_changed is changed
 

@@ -30,12 +30,28 @@ def fixture(take=lambda benchmarked: benchmarked.first_output()):
     return Benchmark(take, test, "a group")
 
 
+def test_a_test_may_set_the_timer_but_not_how_the_plugin_runs_the_function():
+    times = []
+    made = fixture(take=lambda benchmarked: times.append(benchmarked.sample()))
+    made._timer = itertools.count(5, 2).__next__
+    made(lambda: None)
+    assert times == [2]
+    with pytest.raises(MisuseError, match=r"setting benchmark\._make_runner"):
+        made._make_runner = None
+
+
 @pytest.mark.parametrize("around", [{}, {"teardown": lambda: None}])
 def test_iterations_are_timed_as_one_call(clock, around):
     made = TimedFunction(lambda: clock(2), iterations=3, **around)
     made.calls = 2
     assert made.sample() == 12
     assert made.seconds == [2]
+
+
+def test_a_setup_without_further_arguments_is_explained():
+    inputs = iter([((1,), {})])
+    with pytest.raises(MisuseError, match=r"more calls than the test asks for; .* itertools\.cycle"):
+        fixture(take=lambda benchmarked: benchmarked.warm_up()).pedantic(abs, setup=lambda: next(inputs), rounds=1)
 
 
 def test_setup_and_teardown_are_not_timed(clock):

@@ -17,6 +17,10 @@ FILES = ["tests/test_a.py", "tests/test_b.py::test_it[1]"]
         ("-k fast -m quick --strict-markers", "-k fast -m quick --strict-markers"),
         ("--gate-against=HEAD~1 --gate-strict -p no:cacheprovider", "-p no:cacheprovider"),
         ("--benchmark-compare-fail min:5% mean:10% --my-option 3", "--my-option 3"),
+        (
+            "--benchmark-only --benchmark-timer a.b --benchmark-target gpu",
+            "--benchmark-timer a.b --benchmark-target gpu",
+        ),
         ("--junitxml out.xml -n 2 --lf -x", "-x"),
         ("--durations=5 -c other.ini -cother.ini --rootdir=x --confcutdir y", "--confcutdir y"),
         ("--pdb --trace --pdbcls IPython:It -k fast", "-k fast"),

@@ -11,6 +11,9 @@ from .made import FIND, FLAT_TESTS, QUICK, SAME, SLOWED, Repository, flat, sourc
 FILE, SERVED = "benchmarks/test_sorting.py", "tests/test_served.py::TestSorting"
 SLOW, KEPT = f"{FILE}::test_slow", (f"{FILE}::test_kept[10]", f"{FILE}::test_kept[50]")
 MORE = "\n\ndef test_more(benchmark):\n    benchmark(sorting.kept, NUMBERS)\n"
+IDS = """def pytest_make_parametrize_id(config, val):
+    return None if config.option.verbose >= 2 else f"{val} with less than -vv"
+"""
 CACHES = "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR", "TORCH_EXTENSIONS_DIR"
 WATCHED = f"""
 
@@ -85,8 +88,8 @@ def generated(toy):
 
 
 def test_only_selected_tests_run_and_generated_files_are_on_both_sides(toy, generated, tmp_path):
-    toy.at("generated", {**generated, "toy/sorting.py": work(slow=101, kept=100)})
-    ran = toy.gate("HEAD", tmp_path, "-v", "-k", "kept", rule=QUICK)
+    toy.at("generated", {**generated, "toy/sorting.py": work(slow=101, kept=100), "conftest.py": IDS})
+    ran = toy.gate("HEAD", tmp_path, "-vv", "-n", "2", "-k", "kept", rule=QUICK)
     assert ran.code == 0, ran.text
     assert "\ntoy: base toy/__init__.py, head toy/__init__.py\n" in ran.text
     assert ran.findings.keys() == {*KEPT, SAME, SLOWED}
@@ -95,7 +98,7 @@ def test_only_selected_tests_run_and_generated_files_are_on_both_sides(toy, gene
 
 def test_the_same_code_is_unchanged_and_so_is_another_benchmark_of_it(toy, generated, tmp_path):
     toy.at("generated", {**generated, FILE: FLAT_TESTS + MORE, "README.md": "# A toy\n"})
-    ran = toy.gate("HEAD", tmp_path)
+    ran = toy.gate("HEAD", tmp_path, "--junitxml=junit.xml")
     assert ran.code == 0, ran.text
     assert set(ran.findings.values()) == {("unchanged",)}
     assert len(ran.findings) == 4

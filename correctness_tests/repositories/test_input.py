@@ -28,8 +28,8 @@ def toy(tmp_path_factory):
     [
         (
             {FILE: "def test_it():\n    pass\n"},
-            [],
-            "no benchmark is selected: none of 1 test uses the fixture or mark benchmark",
+            ["-k", "it"],
+            "none of 1 selected test uses the fixture or mark benchmark, and -k 'it' may deselect others",
         ),
         ({FILE: MARKED}, [], f"{FILE}::test_slow: mark rlgauge: core: unknown key (choose from cores, outputs, "),
         (
@@ -49,7 +49,6 @@ def toy(tmp_path_factory):
             "git ignores own.ini, pytest's configuration file, so neither side has it: commit it",
         ),
         ({}, ["-k", "nothing"], "no test is selected: -k 'nothing' matches none; change the selection"),
-        ({}, ["-n", "2"], "--gate-against: tests that run in parallel disturb the timing: add -n 0"),
         ({}, ["-p", "no:benchmark"], "of pytest-benchmark, which is not loaded: remove -p no:benchmark"),
         ({}, ["--gate-build", "make 'all"], '--gate-build: "make \'all" is not a shell command: No closing quotation'),
         ({}, ["--gate-benchmarks", "nowhere"], "--gate-benchmarks nowhere: give an existing file or folder of this"),

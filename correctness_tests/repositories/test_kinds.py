@@ -15,10 +15,12 @@ HEAD = """import asyncio
 import functools
 import os
 import random
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from toy import modes, sorting
 
@@ -62,12 +64,33 @@ def codspeed_benchmark():
     return lambda function, *args, **kwargs: function(*args, **kwargs)
 ''',
 }
-AWAIT = '''
+HOOKS = '''
 
 import asyncio
 import inspect
+import sys
 
 import pytest
+
+assert "pytest" in sys.argv[0]
+assert os.environ.setdefault("IMPORTED_IN", str(os.getpid())) == str(os.getpid())
+
+
+def pytest_configure(config):
+    if not config.option.benchmark_enable:
+        config.option.benchmark_disable = True
+
+
+def pytest_collection_modifyitems(config, items):
+    """Skip all benchmarks without pytest-benchmark, and change ids."""
+    for item in items:
+        changed = item.nodeid.replace("[50]", "[fifty]")
+        if hasattr(item, "_id"):  # pytest 9.2
+            item._id = type(item._id).parse(changed)
+        else:
+            item._nodeid = changed
+        if not config.pluginmanager.hasplugin("benchmark"):
+            item.add_marker(pytest.mark.skip(reason="no plugin"))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -118,6 +141,23 @@ def test_codspeed(codspeed_benchmark):
 
 def test_weave(benchmark_weave):
     pass
+
+
+def test_alarm(benchmark):
+    left = []
+    signal.setitimer(signal.ITIMER_REAL, 60)
+    benchmark(lambda: left.append(signal.getitimer(signal.ITIMER_REAL)[0]) or sorting.slow(NUMBERS))
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert max(left[:-1]) == 0 < left[-1]
+
+
+class TestOtherFixture:
+    @pytest.fixture(params=[3])
+    def benchmark(self, request):
+        return request.param
+
+    def test_other(self, benchmark):
+        assert benchmark == 3
 """
 MARKS = """pytestmark = pytest.mark.benchmark()
 
@@ -133,6 +173,11 @@ def test_marked(numbers):
     assert sorting.slow(numbers)[0] == NUMBERS.min()
 
 
+def test_marked_once(tmp_path):
+    (tmp_path / "made").mkdir()
+    sorting.slow(NUMBERS)
+
+
 class TestMarked:
     @pytest.mark.parametrize("count", [50])
     def test_method(self, numbers, count):
@@ -141,11 +186,12 @@ class TestMarked:
 
 @pytest.mark.benchmark(group="x")
 @pytest.mark.parametrize("x", [1])
-def test_with_fixture(request, benchmark, numbers, x):
+def test_with_fixture(request, benchmark: BenchmarkFixture, numbers, x):
+    assert isinstance(benchmark, BenchmarkFixture)
     assert (benchmark.name, benchmark.fullname) == ("test_with_fixture[1]", request.node.nodeid)
     assert (benchmark.group, benchmark.param, benchmark.params) == ("x", "1", {"x": 1})
     benchmark(sorting.kept, numbers)
-    assert benchmark.stats["iterations"] == 1
+    assert benchmark.stats["iterations"] == benchmark.stats.as_dict()["stats"]["iterations"] == 1
 """
 MARK = """@pytest.mark.codspeed_benchmark
 def test_codspeed_mark():
@@ -163,6 +209,46 @@ ASYNC = """async def test_not_awaited(benchmark):
 async def test_awaited(benchmark):
     await asyncio.sleep(0)
     benchmark(sorting.slow, NUMBERS)
+"""
+ONCE = """@pytest.fixture
+def waiting():
+    return [NUMBERS] * 20
+
+
+def drain(waiting):
+    while waiting:
+        sorting.slow(waiting.pop())
+
+
+def test_finds_no_work(benchmark, waiting):
+    benchmark.pedantic(drain, (waiting,))
+    assert not waiting
+    assert benchmark.stats["mean"] > 0
+
+
+def test_iterator(benchmark, waiting):
+    benchmark.pedantic(lambda waiting: [sorting.slow(numbers) for numbers in waiting], (iter(waiting),))
+
+
+def test_fails(benchmark, waiting):
+    last = benchmark.pedantic(lambda: [sorting.slow(waiting.pop()) for _ in range(20)][-1], rounds=1)
+    assert len(last) == len(NUMBERS)
+
+
+def test_counts(benchmark, waiting):
+    benchmark.pedantic(lambda: waiting.append(sorting.slow(NUMBERS)), iterations=1)
+    assert len(waiting) == 21
+
+
+def test_repeats(benchmark):
+    calls = []
+    benchmark.pedantic(lambda: calls.append(1) or sorting.slow(NUMBERS))
+    assert len(calls) > 1
+
+
+def test_fails_later(benchmark, waiting):
+    benchmark.pedantic(drain, (waiting,))
+    assert waiting
 """
 SETS = """CASES = {("a", 10), ("b", 20), ("c", 30), ("d", 40), ("e", 50), ("f", 60), ("g", 70)}
 
@@ -283,6 +369,7 @@ FILES = {
     "marks": MARKS,
     "mark": MARK,
     "async": ASYNC,
+    "once": ONCE,
     "sets": SETS,
     "parameters": PARAMETERS,
     "paths": PATHS,
@@ -293,8 +380,9 @@ NEW = HEAD + COUNTED + ERRORS["fixture"][0]
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    files = flat() | CODSPEED | {"toy/modes.py": MODES, "benchmarks/conftest.py": CLOCK + AWAIT}
+    files = flat() | CODSPEED | {"toy/modes.py": MODES, "benchmarks/conftest.py": CLOCK + HOOKS}
     files |= {f"benchmarks/test_{name}.py": HEAD + text for name, text in FILES.items()}
+    files["conftest.py"] = "def pytest_runtest_setup(item):\n    assert (item.module, item.obj, item.cls) is not None\n"
     files["pyproject.toml"] = (
         '[tool.pytest.ini_options]\naddopts = "-p pytest_codspeed.plugin"\nmarkers = ["awaited"]\n'
     )
@@ -330,6 +418,7 @@ def test_a_project_fixture_named_benchmark_wraps_the_gates(ran):
         "TestCodSpeed::test_other_plugin": 1.1,
         "test_codspeed": 1.1,
         "test_weave": "error",
+        "test_alarm": 1.1,
     }
     assert "the gate does not support benchmark.weave" in ran.findings["benchmarks/test_fixtures.py::test_weave"][1]
 
@@ -337,11 +426,24 @@ def test_a_project_fixture_named_benchmark_wraps_the_gates(ran):
 def test_a_marked_test_without_the_fixture_is_timed_without_its_setup(ran):
     assert verdicts(ran, "marks") == {
         "test_marked": 1.1,
-        "TestMarked::test_method[50]": 1.0,
+        "test_marked_once": 1.1,
+        "TestMarked::test_method[fifty]": 1.0,
         "test_with_fixture[1]": 1.0,
         "test_gone": "gone",
     }
     assert verdicts(ran, "mark") == {"test_codspeed_mark": 1.1}
+
+
+def test_a_test_that_asks_for_one_call_is_run_again_for_each_sample_unless_a_call_can_be_repeated(ran):
+    assert verdicts(ran, "once") == {
+        "test_finds_no_work": 1.1,
+        "test_iterator": 1.1,
+        "test_fails": 1.1,
+        "test_counts": 1.1,
+        "test_repeats": 1.1,
+        "test_fails_later": "error",
+    }
+    assert "its test failed: AssertionError: assert []" in ran.findings["benchmarks/test_once.py::test_fails_later"][1]
 
 
 def test_an_async_test_needs_a_plugin_that_awaits_it(ran):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-COMMON = ("-q", "--no-header", "--maxfail=0", "--continue-on-collection-errors", "--color=no", "-p", "no:randomly")
+COMMON = ("--no-header", "--maxfail=0", "--continue-on-collection-errors", "--color=no", "-p", "no:randomly")
 WITH_VALUE = (
     "--junitxml", "--junit-xml", "-n", "--numprocesses", "--maxprocesses", "--maxschedchunk", "--tx", "--dist", "--px",
     "--basetemp", "--rootdir", "-c", "--config-file", "--durations", "--report-log", "--pdbcls", "--lfnf",
@@ -21,6 +22,11 @@ ALONE = (
     "--sw", "--stepwise", "--sw-skip", "--stepwise-skip", "--sw-reset", "--stepwise-reset", "--pdb", "--trace", "-d",
     "-f", "--looponfail",
 )  # fmt: skip
+BENCHMARK = re.compile(  # options of pytest-benchmark but for its timer; a project may have others
+    "--benchmark-(autosave|calibration-precision|columns|compare.*|confidence|cprofile.*|disable.*|enable|group-by|"
+    "histogram|json|max-time|min-.*|name|netrc|only|precision|quiet|save.*|skip|sort|storage|time-unit|verbose|"
+    "warmup.*)"
+)
 SELECTING = "-k", "-m"  # options whose value may be equal to a file or directory
 CACHED_SELECTIONS = ("lf", "stepwise")  # options that select tests by the results of earlier runs
 
@@ -40,7 +46,8 @@ def for_workers(arguments: Sequence[str], files: Collection[str]) -> list[str]:
         if word.startswith("-"):  # the following words, up to the next option, are its values or files
             name = word.partition("=")[0]
             joined = name.startswith("-c") and not name.startswith("--")  # as in -cpytest.ini
-            dropped = joined or name.startswith(("--gate-", "--benchmark-")) or name in WITH_VALUE or name in ALONE
+            own = name.startswith("--gate-") or BENCHMARK.fullmatch(name)
+            dropped = bool(joined or own or name in WITH_VALUE or name in ALONE)
         if not dropped and (word not in files or before in SELECTING):  # as in pytest speed -m speed
             kept.append(word)
     return kept

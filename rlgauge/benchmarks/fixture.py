@@ -17,19 +17,38 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pytest
+    from pytest_benchmark.stats import Metadata
 
 WARM_UP_SECONDS, WARM_UP_CALLS, MAX_CALLS = 0.03, 100, 1 << 20  # most of each in a warm-up; most calls of a sample
 SAMPLE_SECONDS, WALL_SECONDS = 0.005, 0.05  # least timed seconds of a sample, and most including untimed parts
 NO_WEAVE = "the gate does not support benchmark.weave: call benchmark(function, ...) instead"
 FIXTURES = {"benchmark": "pytest-benchmark", "codspeed_benchmark": "pytest-codspeed"}  # fixture -> its plugin
 MARKS = tuple(FIXTURES)
+UNSUPPORTED = "_make_runner", "_calibrate_timer", "_raw", "_raw_pedantic"  # which pytest-benchmark's fixture would use
 END = object()  # returned at the end of an iterator
 PLUGINS = "pytest_benchmark", "pytest_codspeed"  # modules of the fixtures that the gate replaces
 
 
 def has_fixture(item: pytest.Item) -> bool:
-    """Return whether a test uses a benchmark fixture."""
-    return not FIXTURES.keys().isdisjoint(getattr(item, "fixturenames", ()))
+    """Return whether a test uses a plugin's benchmark fixture, itself or through fixtures of the project."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    names = {*getattr(item, "fixturenames", ())} - {*parameters}
+    return any(is_plugins(item, name) for name in FIXTURES if name in names)
+
+
+def is_plugins(item: pytest.Item, name: str) -> bool:
+    """Return whether a fixture is a plugin's or may use it, unlike one of the project that only has the same name."""
+    for definition in reversed(definitions(item).get(name, ())):
+        if definition.func.__module__.partition(".")[0] in PLUGINS:
+            return True
+        if name not in definition.argnames:  # it does not wrap the one before, unless by another fixture
+            return definition.params is None and bool(definition.argnames)
+    return True
+
+
+def definitions(item: pytest.Item) -> Mapping[str, Sequence[Any]]:
+    """Return the definitions of a test's fixtures by name; the last of each overrides those before."""
+    return getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
 
 
 def is_benchmark(item: pytest.Item) -> bool:
@@ -39,9 +58,10 @@ def is_benchmark(item: pytest.Item) -> bool:
 
 def missing_plugin(item: pytest.Item) -> str | None:
     """Return an error message if the plugin that provides a test's benchmark fixture is missing, else None."""
-    defined = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    manager = item.session._fixturemanager  # a hook may add a fixture to a test, which is not in its definitions
+    defined = getattr(manager, "_arg2fixturedefs", None) or manager._arg2node2fixturedefs  # the latter in pytest 9.2
     for fixture, plugin in FIXTURES.items():
-        if fixture in getattr(item, "fixturenames", ()) and fixture not in defined:
+        if has_fixture(item) and fixture in getattr(item, "fixturenames", ()) and fixture not in defined:
             uses = f"{item.nodeid} uses the fixture {fixture} of {plugin}, which is not"
             if find_spec(plugin.replace("-", "_")):
                 return f"{uses} loaded: remove -p no:{fixture.partition('_')[0]} or PYTEST_DISABLE_PLUGIN_AUTOLOAD"
@@ -67,9 +87,12 @@ class TimedFunction:
         max_calls: largest number of calls after one reset.
         output: maps the result of the second call after a reset (the first, if `max_calls` is 1) to the value that is
             compared between the sides.
+        once: the test asks for one call; another one may fail, or find no work left.
 
     Attributes:
-        clock: returns the time in seconds.
+        clock: returns the wall time in seconds.
+        timer: returns the time that samples measure, in seconds.
+        only: result of the only call of this run of the test, as a list with one item; else empty.
     """
 
     def __init__(
@@ -83,14 +106,16 @@ class TimedFunction:
         reset: Callable[[], Any] | None = None,
         max_calls: int | None = None,
         output: Callable[[Any], Any] | None = None,
+        once: bool = False,
     ) -> None:
         self.function, self.args, self.kwargs = function, tuple(args), dict(kwargs or {})
         self.setup, self.teardown, self.iterations = setup, teardown, iterations
         self.restore, self.max_calls, self.output = reset, max_calls or MAX_CALLS, output
+        self.once, self.only = once, list[Any]()
         self.calls = 1
         self.seconds: list[float] = []
         self.warm_seconds = 0.0  # of the warm-up so far
-        self.clock = time.perf_counter
+        self.clock = self.timer = time.perf_counter
 
     def reset(self) -> None:
         """Restore the state from which a sample starts."""
@@ -109,7 +134,13 @@ class TimedFunction:
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of the next call; they come from its set-up if that returns any."""
-        returned = self.setup() if self.setup else None
+        try:
+            returned = self.setup() if self.setup else None
+        except StopIteration as error:
+            raise MisuseError(
+                "setup has no more arguments: the gate makes more calls than the test asks for; repeat them, for "
+                "example with itertools.cycle"
+            ) from error
         if not returned:
             return self.args, self.kwargs
         args, kwargs = returned
@@ -122,22 +153,34 @@ class TimedFunction:
         else:
             function, args, kwargs, repeats = self.function, self.args, self.kwargs, range(self.calls * self.iterations)
             self.reset()
-            start = self.clock()
+            start = self.timer()
             for _ in repeats:
                 function(*args, **kwargs)
-            seconds = self.clock() - start
+            seconds = self.timer() - start
         self.seconds.append(seconds / (self.calls * self.iterations))
         return seconds
 
     def time_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
         """Return the seconds of one call with these arguments, followed by its untimed teardown."""
         function, repeats = self.function, range(self.iterations)
-        start = self.clock()
+        start = self.timer()
         for _ in repeats:
             function(*args, **kwargs)
-        seconds = self.clock() - start
+        seconds = self.timer() - start
         if self.teardown:
             self.teardown(*args, **kwargs)
+        return seconds
+
+    def only_call(self) -> float:
+        """Return the seconds of the only call of this run of the test; its result will be the test's."""
+        self.reset()
+        args, kwargs = self.arguments()
+        start = self.timer()
+        result = self.function(*args, **kwargs)
+        seconds = self.timer() - start
+        if self.teardown:
+            self.teardown(*args, **kwargs)
+        self.only, self.seconds = [result], [seconds]
         return seconds
 
     def first_output(self) -> Any:
@@ -162,7 +205,7 @@ class TimedFunction:
             raise MisuseError(
                 "the timed function is async, so a call does no work: time a function that calls asyncio.run"
             )
-        if any(map(is_used_up, (*self.args, *self.kwargs.values()))):
+        if not self.once and any(map(is_used_up, (*self.args, *self.kwargs.values()))):
             raise MisuseError(
                 "an argument is an iterator that the first call uses up, so later calls do no work: create it in the "
                 "timed function, or in the setup of benchmark.pedantic"
@@ -211,29 +254,6 @@ def is_used_up(value: Any) -> bool:
     return built_in and next(value, END) is END
 
 
-class BenchmarkStats:
-    """The value of ``benchmark.stats`` after the benchmark; it needs pytest-benchmark.
-
-    Attributes:
-        stats: pytest-benchmark's statistics; also accessible by name, as in ``benchmark.stats["mean"]``.
-        iterations: number of calls that were timed as one.
-    """
-
-    def __init__(self, timed: TimedFunction) -> None:
-        from pytest_benchmark.stats import Stats
-
-        self.stats, self.iterations = Stats(), timed.iterations  # type: ignore[no-untyped-call]
-        for seconds in timed.seconds:
-            self.stats.update(seconds)  # type: ignore[no-untyped-call]
-
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self.stats, name) if hasattr(self.stats, name) else getattr(self, name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return a statistic or an attribute by name, or the default if neither exists."""
-        return getattr(self.stats, name, getattr(self, name, default))
-
-
 class Benchmark:
     """The fixture: passes a test's callable to the gate, and returns to the test when the gate is done.
 
@@ -242,9 +262,22 @@ class Benchmark:
         item: the test.
         group: benchmark group from the test's mark.
         counting: whether ``extra_info["exact"]`` is read after the test, as counts to compare exactly.
+        timer: returns the time that samples measure, in seconds. A test may replace it by setting ``_timer``.
     """
 
-    disabled, enabled, cprofile = False, True, None
+    disabled, enabled, cprofile, cprofile_stats, has_error, skipped = False, True, None, None, False, False
+    _min_rounds, _min_time, _max_time = 5, 5e-6, 1.0  # defaults of pytest-benchmark, which some tests read
+    _warmup, _disable_gc, _mode = False, False, None
+
+    @property
+    def __class__(self) -> type:
+        """Return the class of the plugin's fixture, for code that checks types at run time."""
+        module = sys.modules.get("pytest_benchmark.fixture") or sys.modules.get("pytest_codspeed.plugin")
+        return getattr(module, "BenchmarkFixture", Benchmark)
+
+    @__class__.setter
+    def __class__(self, value: type) -> None:
+        object.__dict__["__class__"].__set__(self, value)
 
     def __init__(
         self,
@@ -252,13 +285,21 @@ class Benchmark:
         item: pytest.Item,
         group: str | None,
         counting: bool = False,
+        timer: Callable[[], float] = time.perf_counter,
     ) -> None:
+        self._timer = timer
         self.time_it, self.name, self.fullname, self.group = time_it, item.name, item.nodeid, group
         callspec = getattr(item, "callspec", None)
         self.param, self.params, self.counting = callspec and callspec.id, callspec and callspec.params, counting
         self.extra_info: dict[str, Any] = {}
-        self.stats: BenchmarkStats | None = None
+        self.stats: Metadata | None = None
         self.used = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; raise MisuseError for those of pytest-benchmark that would have no effect."""
+        if name in UNSUPPORTED:
+            raise MisuseError(f"the gate does not support setting benchmark.{name}: call benchmark(function, ...)")
+        super().__setattr__(name, value)
 
     def __call__(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Time a function called with these arguments; return the result of a call made after the timing."""
@@ -277,14 +318,16 @@ class Benchmark:
     ) -> Any:
         """Time a function with a set-up before each call; the gate chooses the number of rounds.
 
+        With one round and no set-up, a second call may find no work left: see :mod:`.once`.
+
         Args:
             target: the function.
             args: positional arguments of each call.
             kwargs: keyword arguments of each call.
             setup: may return the arguments of a call as ``args, kwargs``.
             teardown: runs after each call, with its arguments.
-            rounds: ignored, except that it must be at least 1.
-            warmup_rounds: ignored, except that it must not be negative.
+            rounds: at least 1; other values have the same effect.
+            warmup_rounds: at least 0; other values have the same effect.
             iterations: calls per round; must be 1 if there is a set-up.
 
         Raises:
@@ -303,7 +346,8 @@ class Benchmark:
 
         if setup and iterations != 1:
             raise ValueError(f"iterations: {iterations} is out of range with a setup; choose 1")
-        return self.run(TimedFunction(target, args, kwargs, setup, teardown, iterations))
+        once = not setup and rounds == iterations == 1 and not warmup_rounds
+        return self.run(TimedFunction(target, args, kwargs, setup, teardown, iterations, once=once))
 
     def after_reset(
         self,
@@ -335,8 +379,20 @@ class Benchmark:
         """Let the gate time the function; return the result of a new call to the test."""
         if self.used:
             raise MisuseError("it calls benchmark twice: split the test into two")
-        self.used = True
+        self.used, timed.timer = True, self._timer
         self.time_it(timed)
-        self.stats = BenchmarkStats(timed) if find_spec("pytest_benchmark") else None
+        if find_spec("pytest_benchmark"):
+            self.stats = self.metadata(timed)
+        if timed.only:
+            return timed.only[0]
         timed.reset()
         return timed.call()  # later calls may have changed an earlier result
+
+    def metadata(self, timed: TimedFunction) -> Metadata:
+        """Return the value of ``benchmark.stats`` in pytest-benchmark, with the samples of this process."""
+        from pytest_benchmark.stats import Metadata
+
+        metadata = Metadata(self, timed.iterations, {})  # type: ignore[no-untyped-call]
+        for seconds in timed.seconds:
+            metadata.stats.update(seconds)  # type: ignore[no-untyped-call]
+        return metadata

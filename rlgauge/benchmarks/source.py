@@ -54,6 +54,7 @@ class Benchmarks:
         root: pytest's root directory; test ids are relative to it.
         config: settings from ``[tool.rlgauge]``.
         run: pytest's configuration with the gate's options; None selects all tests.
+        environment: environment variables for workers; those of this process by default.
 
     Attributes:
         top: top level of the git repository; all paths in trees are relative to it.
@@ -77,13 +78,16 @@ class Benchmarks:
         python_for: while the working tree's build is in use, returns the interpreter of a tree's build.
     """
 
-    def __init__(self, root: Path, config: Config, run: pytest.Config | None) -> None:
+    def __init__(
+        self, root: Path, config: Config, run: pytest.Config | None, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.root, self.config, self.run = root.resolve(), config, run
         self.top = revisions.top_of(root)
         started_in = Path(run.invocation_params.dir).resolve() if run else self.root
         self.start = started_in if started_in.is_relative_to(self.top) else self.root
         self.settings = settings_folder(root, self.start).resolve()
         self.cache, self.artifact = revisions.common_folder(root) / "rlgauge", root / FOLDER / "gate.json"
+        self.environment = environment
         self.own_benchmarks = bool(run and run.getoption("gate_own_benchmarks"))
         self.build = (run and run.getoption("gate_build")) or config.build
         if self.build and (config.lock or config.depends):
@@ -119,6 +123,13 @@ class Benchmarks:
         """Convert a path or pattern in the settings to one relative to git's top level."""
         prefix = self.relative(self.settings)
         return os.path.normpath(path if prefix == "." else f"{prefix}/{path}")
+
+    def leave_out(self, path: Path) -> None:
+        """Do not count a file that the run writes as a change, nor its temporary file."""
+        target = path.resolve()
+        if target.is_relative_to(self.top):
+            folder = self.relative(target.parent)
+            self.ignore += [os.path.normpath(f"{folder}/{name}") for name in (target.name, f".{target.name}.*")]
 
     def file_of(self, name: str) -> str:
         """Return the file of a test; raise GateError if it is not in the repository."""
@@ -174,7 +185,7 @@ class Benchmarks:
         root, the directory where it was started, that of the settings, and projects that are installed as copies.
         """
         bases = list(dict.fromkeys([self.root, self.start, self.settings, *self.copied_projects]))
-        guessed = [base / "src" for base in bases]
+        guessed = [base / "src" for base in bases if not trees.shadows_library(base / "src")]
         guessed += [self.root / name for name in trees.folders_of(self.root, self.project_modules)]
         candidates = (*installed.path_folders(), *installed.editable_folders(), *guessed, *bases)
         pythonpath = [Path(path).resolve() for path in self.run.getini("pythonpath")] if self.run else []
@@ -195,9 +206,10 @@ class Benchmarks:
             raise GateError(f"no test is selected: {self.why_none()}")
         chosen = [item for item in items if is_benchmark(item)]
         if not chosen:
-            raise GateError(
-                f"no benchmark is selected: none of {number_of(len(items), 'test')} uses the fixture or mark benchmark"
-            )
+            given = self.selection()
+            hint = f", and {given} may deselect others" if given else ""
+            tests = number_of(len(items), "selected test")
+            raise GateError(f"no benchmark is selected: none of {tests} uses the fixture or mark benchmark{hint}")
         for item in chosen:
             if message := missing_plugin(item):
                 raise GateError(message)
@@ -211,12 +223,15 @@ class Benchmarks:
 
     def why_none(self) -> str:
         """Return why pytest selects no test."""
+        if given := self.selection():
+            return f"{given} matches none; change the selection"
+        return "pytest found none, or a plugin or conftest.py deselected all; give paths of benchmarks"
+
+    def selection(self) -> str:
+        """Return the options that select tests by keyword or mark, for a message; empty if there are none."""
         options = {"-k": "keyword", "-m": "markexpr"}
         values = {option: self.run.getoption(name) for option, name in options.items()} if self.run else {}
-        given = [f"{option} {value!r}" for option, value in values.items() if value]
-        if given:
-            return f"{' with '.join(given)} matches none; change the selection"
-        return "pytest found none, or a plugin or conftest.py deselected all; give paths of benchmarks"
+        return " with ".join(f"{option} {value!r}" for option, value in values.items() if value)
 
     def select(self, arguments: Sequence[str] = (), deselected: bool = False) -> None:
         """Select all benchmarks of the working tree, or those that pytest arguments select.
@@ -368,7 +383,7 @@ class Benchmarks:
                 (folder / "tool" / info.name).symlink_to(info)
         variables = {"PYTHONPATH": self.search_path(tree, python, folder), **cache_variables(folder)}
         worker = self.worker_arguments(tree, folder, files, self.imports(tree, python), renamed=renamed)
-        return Side(name, tree, python, worker, variables, start=self.start_in(tree))
+        return Side(name, tree, python, worker, variables, start=self.start_in(tree), inherited=self.environment)
 
     def shared_paths(self, code: Path) -> list[str]:
         """Return the benchmark paths, and each ``conftest.py`` above them that a revision has but head may lack."""

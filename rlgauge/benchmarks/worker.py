@@ -1,8 +1,6 @@
 """A worker that runs the tests of one side, started as a main module with ``SETTINGS CORES THREADS MEMORY``.
 
-``SETTINGS`` is JSON, see :class:`WorkerPlugin`. To prepare a case, the worker runs its test up to the call of
-``benchmark``. The test waits there, with its fixtures alive, while the case is timed, and continues when the case is
-closed.
+``SETTINGS`` is JSON, see :class:`WorkerPlugin`. The worker's own pytest handles requests instead of running all tests.
 """
 
 from __future__ import annotations
@@ -12,17 +10,13 @@ import gc
 import inspect
 import json
 import os
-import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
-from importlib import import_module
 from importlib.util import find_spec
-from numbers import Real
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TextIO
 
 from rlgauge import worker
@@ -44,16 +38,15 @@ from rlgauge.benchmarks.fixture import (
     PLUGINS,
     Benchmark,
     MisuseError,
-    TimedFunction,
     has_fixture,
     is_benchmark,
     missing_plugin,
 )
 from rlgauge.benchmarks.loaded import LoadedFiles
+from rlgauge.benchmarks.runs import Runs, last_line, one_line, seed_all, skip_reason
 from rlgauge.options import OVERRIDDEN
 from rlgauge.parameters import describe_parameters
 from rlgauge.plugin import MARK
-from rlgauge.workers import SIDE
 
 SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that is not shown
 CONFTEST_HINT = (
@@ -61,50 +54,27 @@ CONFTEST_HINT = (
 )
 OPTIONS: dict[str, Any] = {  # options of pytest and its plugins, with their values in a worker
     **OVERRIDDEN, "benchmark_only": True,  # a conftest.py may skip or deselect benchmarks without it
-    "continue_on_collection_errors": True, "numprocesses": 0, "dist": "no", "tx": [],
+    "continue_on_collection_errors": True,
 }  # fmt: skip
 MAX_ID = 100  # characters of a text up to which pytest 9 uses it as an id
-PHASES = {"setup": "set-up", "call": "test", "teardown": "teardown"}
 
 
-class WorkerPlugin(worker.Requests):
-    """Requests that the gate sends to a worker that runs tests; also a plugin of the worker's own pytest.
+class WorkerPlugin(Runs):
+    """The requests of a worker that runs tests, and a plugin of the worker's own pytest.
 
     Args:
         requests: stream of requests, one line of JSON each.
         replies: stream for replies.
-        settings: ``packages``: names of those that must come from this side; ``root``: top level of the repository;
-            ``folder`` and ``tree`` of this side; ``trace``: record which files of the tree are loaded;
-            ``own_benchmarks``: this side has its own benchmarks; ``renamed``: head's test ids by base's. :func:`main`
-            uses the others.
+        settings: see :class:`.runs.Runs`; also ``trace``: record which files of the tree are loaded. :func:`main` uses
+            the others.
 
     Attributes:
-        items: all tests of this side, by id.
-        broken: why files could not be collected, by node id.
-        request: the current test's ``prepare`` request.
-        fixture: the current test's ``benchmark`` fixture.
-        closed: whether the gate has closed the current case.
-        reports: pytest's reports of the current test's phases.
-        raised: first exception raised by the current test.
-        previous: id of the previous test.
         conftest: error message for a ``conftest.py`` that cannot be imported.
     """
 
     def __init__(self, requests: TextIO, replies: TextIO, settings: dict[str, Any]) -> None:
-        super().__init__()
-        self.requests, self.replies, self.packages = requests, replies, settings["packages"]
-        self.root, self.folder, self.tree = settings["root"], settings["folder"], settings["tree"]
+        super().__init__(requests, replies, settings)
         self.files = LoadedFiles(settings["tree"]) if settings.get("trace") else None
-        self.renamed: Mapping[str, str] = settings.get("renamed", {})
-        self.items: dict[str, pytest.Item] = {}
-        self.broken: dict[str, dict[str, Any]] = {}
-        self.session: pytest.Session | None = None
-        self.request: dict[str, Any] = {}
-        self.fixture: Benchmark | None = None
-        self.closed = False
-        self.reports: list[pytest.TestReport] = []
-        self.raised: BaseException | None = None
-        self.previous = ""
         self.conftest = ""
 
     @pytest.hookimpl(wrapper=True)
@@ -139,13 +109,18 @@ class WorkerPlugin(worker.Requests):
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Register the marks, and disable the hooks of pytest-benchmark and pytest-codspeed."""
+        """Register the marks, and disable the hooks of pytest-benchmark and pytest-codspeed.
+
+        Their names stay registered, because a ``conftest.py`` may skip all benchmarks without the plugin.
+        """
         config.addinivalue_line("markers", "benchmark: mark a test with custom benchmark settings.")
         config.addinivalue_line("markers", "codspeed_benchmark: mark a whole test as a benchmark.")
         config.addinivalue_line("markers", MARK)
         for plugin in config.pluginmanager.get_plugins():  # whose name depends on how it is loaded
             if getattr(plugin, "__name__", "").partition(".")[0] in PLUGINS:
+                name = config.pluginmanager.get_name(plugin)
                 config.pluginmanager.unregister(plugin)
+                config.pluginmanager.register(object(), name)
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_timeout_set_timer(self) -> bool:
@@ -169,8 +144,19 @@ class WorkerPlugin(worker.Requests):
         """Create the fixture for a test and remember it."""
         mark = item.get_closest_marker("benchmark")
         counting = bool(self.request.get("exact"))
-        self.fixture = Benchmark(self.time_it, item, mark and mark.kwargs.get("group"), counting)
+        settings = mark.kwargs if mark else {}
+        timer = settings.get("timer") or self.timer_of(str(item.config.getoption("benchmark_timer", "")))
+        self.fixture = Benchmark(self.time_it, item, settings.get("group"), counting, timer)
         return self.fixture
+
+    def timer_of(self, name: str) -> Callable[[], float]:
+        """Return the timer that an option of pytest-benchmark names, such as ``time.process_time``."""
+        if name in ("", "time.perf_counter"):  # which a test or a fixture may have replaced
+            return self.clock
+        from pytest_benchmark.utils import load_timer
+
+        timer: Callable[[], float] = load_timer(name).target  # type: ignore[no-untyped-call]
+        return timer
 
     @pytest.hookimpl
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
@@ -187,7 +173,7 @@ class WorkerPlugin(worker.Requests):
         if has_fixture(pyfuncitem):
             return None
         arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-        self.create_fixture(pyfuncitem)(function, **arguments)
+        self.create_fixture(pyfuncitem).pedantic(function, kwargs=arguments)  # it may need new fixtures for each call
         return True
 
     @pytest.hookimpl(trylast=True)
@@ -211,15 +197,18 @@ class WorkerPlugin(worker.Requests):
             self.broken[report.nodeid] = {"skipped": skip_reason(report)}
         return report
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Remember all tests, including those deselected afterwards, as the gate has made the selection.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, object, object]:
+        """Remember all tests, including those that a hook deselects, as the gate has made the selection.
 
-        An id may contain a path in this side's tree, for example that of a parameter's file: the gate knows it by its
-        path in the working tree.
+        A hook may change ids. An id may contain a path in this side's tree, for example that of a parameter's file: the
+        gate knows it by its path in the working tree.
         """
-        own = {item.nodeid.replace(self.tree, self.root): item for item in items}
+        collected = list(items)
+        result = yield
+        own = {item.nodeid.replace(self.tree, self.root): item for item in collected}
         self.items = {self.renamed.get(name, name): item for name, item in own.items()}
+        return result
 
     def pytest_sessionstart(self) -> None:
         """Forget the files that pytest has read for its own configuration."""
@@ -252,171 +241,6 @@ class WorkerPlugin(worker.Requests):
         if self.raised is None and call.excinfo is not None and not report.skipped:
             self.raised = call.excinfo.value
         return report
-
-    def handle_until(self, finished: Callable[[], bool]) -> None:
-        """Handle requests until `finished()` returns true or there are no more requests."""
-        while not finished():
-            line = self.requests.readline()
-            if not line:
-                if any(isinstance(prepared, TimedFunction) for prepared in self.prepared.values()):
-                    raise pytest.exit.Exception("the gate has ended", 0)  # a test is waiting: tear down its fixtures
-                return
-            reply = self.handle(line)
-            if reply is not None:
-                self.send(reply)
-
-    def send(self, reply: dict[str, Any]) -> None:
-        """Send a reply as a line of JSON."""
-        self.replies.write(json.dumps(reply) + "\n")
-
-    def prepare(
-        self, identity: str, output: str | None = None, exact: bool = False, fault: str = "", warm: bool = True
-    ) -> Any:
-        """Run a test: reply once when it calls ``benchmark``, and again when it ends after the case is closed.
-
-        The first reply has the test's ``info``; or ``failed``, why it cannot be timed, with ``absent`` if this revision
-        does not have what it needs; or ``skipped``, with the reason.
-
-        Args:
-            identity: id of the test, or name of a canary.
-            output: file for the output, if wanted.
-            exact: whether the test's exact counts are wanted, at its end.
-            fault: ``module:function`` that replaces head's timed callable with a slower one.
-            warm: whether to warm up after the first call.
-        """
-        from rlgauge.canary import CANARIES
-
-        if identity in CANARIES:
-            canary = CANARIES[identity]()
-            canary.clock = self.clock
-            worker.save_output(output, canary.first_output())
-            self.prepared[identity] = canary
-            return {}
-        item = self.items.get(identity)
-        if item is None:
-            return self.missing(identity)
-        assert self.session
-        self.request = {"identity": identity, "output": output, "exact": exact, "fault": fault, "warm": warm}
-        self.reports, self.raised = [], None
-        self.fixture, self.closed = None, False
-        seed_all()
-        try:
-            self.session._setupstate.teardown_exact(item)  # fixtures that only tests of other files share
-        except (Exception, pytest.fail.Exception) as error:
-            return {"failed": f"the teardown of fixtures shared with {self.previous} failed: {one_line(error)}"}
-        self.previous = identity
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=self.sibling(item))
-        return self.outcome(identity)
-
-    def sibling(self, item: pytest.Item) -> pytest.Item | None:
-        """Return a test next to this one, so that their shared fixtures stay alive; any other test if there is none."""
-        others = [other for other in self.items.values() if other is not item]
-        return next((other for other in others if other.parent is item.parent), next(iter(others), None))
-
-    def time_it(self, timed: TimedFunction) -> None:
-        """Let the gate time the callable that a test passed to its fixture, until the case is closed."""
-        identity, fault = self.request["identity"], self.request["fault"]
-        timed.clock = self.clock
-        if fault and os.environ[SIDE] == "head":
-            module, _, function = fault.partition(":")
-            timed.function = getattr(import_module(module), function)(timed.function)
-        worker.save_output(self.request["output"], timed.first_output(), [self.folder])
-        if self.request["warm"]:
-            timed.warm_up()
-        self.prepared[identity] = timed
-        extra_info = self.fixture.extra_info if self.fixture else {}
-        info: dict[str, Any] = {
-            str(name): value for name, value in extra_info.items() if isinstance(value, int | float | str)
-        }
-        if "inputs" in extra_info:  # may be of any type
-            info["inputs"] = describe_parameters({"inputs": extra_info["inputs"]}, [self.folder]).get("inputs")
-        self.send({"info": info})
-        self.handle_until(lambda: identity not in self.prepared)
-
-    def close(self, identity: str) -> Any:
-        """Close a canary, or let a test continue to its end; the reply of ``prepare`` then reports how it ended."""
-        prepared = self.prepared.pop(identity)
-        if isinstance(prepared, TimedFunction):
-            self.closed = True
-            return None
-        prepared.close()
-        return {}
-
-    def outcome(self, identity: str) -> dict[str, Any]:
-        """Return how a test ended, either before its case was prepared or after it was closed."""
-        self.prepared.pop(identity, None)
-        failed = [report for report in self.reports if report.failed]
-        skipped = [report for report in self.reports if report.skipped]
-        if failed:
-            why = last_line(str(failed[0].longrepr)) if self.raised is None else one_line(self.raised)
-            message = f"its {PHASES[str(failed[0].when)]} failed: {why}{self.left_out(self.raised)}"
-            return {"failed": message, **self.absent_name(self.raised)}
-        if skipped:
-            return {"skipped": skip_reason(skipped[0])}
-        if self.fixture is None or not self.fixture.used:
-            return {"failed": "it never calls benchmark: call benchmark(function, ...) in the test"}
-        if not self.closed:
-            return {"failed": "it catches an error of the timed function: let the test fail"}
-        return self.exact_counts() | self.figures()
-
-    def exact_counts(self) -> dict[str, Any]:
-        """Return the counts in ``extra_info["exact"]``, if they are wanted."""
-        assert self.fixture
-        counts = self.fixture.extra_info.get("exact", {}) if self.fixture.counting else {}
-        if not isinstance(counts, dict) or not all(type(number) is int for number in counts.values()):
-            return {"failed": f'extra_info["exact"]: {counts!r} is not a dictionary of whole numbers'}
-        return {"exact": {str(name): number for name, number in counts.items()}} if counts else {}
-
-    def figures(self) -> dict[str, Any]:
-        """Return the numbers in ``extra_info["figures"]``, if any."""
-        assert self.fixture
-        figures = self.fixture.extra_info.get("figures")
-        if not isinstance(figures, Mapping):
-            return {}
-        return {"figures": {str(name): float(value) for name, value in figures.items() if isinstance(value, Real)}}
-
-    def missing(self, identity: str) -> dict[str, Any]:
-        """Return why this side does not have a test."""
-        identity = next((own for own, name in self.renamed.items() if name == identity), identity)
-        for node, reply in self.broken.items():
-            if not node or identity.startswith((f"{node}::", f"{node}/")):
-                if "skipped" in reply:
-                    return reply
-                return {**reply, "failed": f"it cannot be collected: {reply['failed']}"}
-        function = identity.partition("[")[0]
-        if any(name.partition("[")[0] == function for name in self.items):
-            hint = "if their ids differ between processes, name them with ids=..."
-            return {"failed": f"pytest collects it with other parameters on this side; {hint}"}
-        return {"failed": "pytest does not collect it on this side"}
-
-    def absent_name(self, error: BaseException | None) -> dict[str, str]:
-        """Return the error as ``absent`` if its cause is a name that the code under test lacks on this side."""
-        seen: set[int] = set()
-        while error is not None and id(error) not in seen:
-            seen.add(id(error))
-            module = None
-            if isinstance(error, ImportError):
-                module = error.name
-            elif isinstance(error, AttributeError):
-                owner = error.obj if isinstance(error.obj, ModuleType | type) else type(error.obj)
-                module = owner.__name__ if isinstance(owner, ModuleType) else owner.__module__
-            if module and module.partition(".")[0] in self.packages:
-                return {"absent": one_line(error)}
-            error = error.__cause__ or error.__context__
-        return {}
-
-    def left_out(self, error: BaseException | None) -> str:
-        """Return a hint if head lacks a file that the working tree has; else an empty text."""
-        name = error.filename if isinstance(error, FileNotFoundError) else None
-        if os.environ.get(SIDE) != "head" or not isinstance(name, str | os.PathLike):
-            return ""
-        try:
-            name = os.path.relpath(os.path.realpath(name), self.tree)
-        except FileNotFoundError:  # the test has removed its working directory
-            return ""
-        if name.startswith(os.pardir) or not os.path.exists(os.path.join(self.root, name)):
-            return ""
-        return f"; the working tree has {name}, but git ignores it, or include in [tool.rlgauge] leaves it out"
 
     def hello(self) -> dict[str, Any]:
         """Report that all tests are collected, with the values of their parameters on this side."""
@@ -487,47 +311,15 @@ def is_inside(path: str, folders: Sequence[str]) -> bool:
     return any(os.path.realpath(path).startswith(f"{folder}{os.sep}") for folder in folders)
 
 
-def seed_all() -> None:
-    """Seed the global random generators, so that every test has the same inputs on both sides."""
-    random.seed(worker.SEED)
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(worker.SEED)
-    if torch := sys.modules.get("torch"):
-        torch.manual_seed(worker.SEED)
-
-
-def skip_reason(report: Any) -> str:
-    """Return why a test or a file was skipped, or why a test was expected to fail."""
-    if hasattr(report, "wasxfail"):
-        return f"xfail: {report.wasxfail.removeprefix('reason: ')}"
-    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
-    return str(reason).removeprefix("Skipped: ")
-
-
-def one_line(error: BaseException | None) -> str:
-    """Return an exception as one line."""
-    if error is None:
-        return "unknown reason"
-    first = str(error).strip().partition("\n")[0]
-    if isinstance(error, MisuseError | pytest.fail.Exception):
-        return first
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
-
-
-def last_line(text: str) -> str:
-    """Return the last non-empty line of an error report."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1].removeprefix("E ").strip() if lines else "unknown reason"
-
-
 def main(requests: TextIO, replies: TextIO) -> None:
-    """Run the worker's pytest, which handles requests instead of running tests in order."""
+    """Run the worker's pytest."""
     settings = json.loads(sys.argv[-4])
     leave_working_tree(settings["copied"])
     if settings["import_folders"]:
         PackageFinder(settings["packages"], settings["import_folders"])
     plugin = WorkerPlugin(requests, replies, settings)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures are torn down
+    sys.argv = ["pytest", *settings["arguments"]]  # a project may use test settings if this names pytest
     code = pytest.main(settings["arguments"], plugins=[plugin])
     if plugin.conftest:
         sys.stderr.write(f"{plugin.conftest}{'' if settings.get('own_benchmarks') else f'; {CONFTEST_HINT}'}\n")

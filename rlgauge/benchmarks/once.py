@@ -1,0 +1,81 @@
+"""Tests that ask for one call: ``benchmark.pedantic(function)`` with one round and no set-up, or the mark alone.
+
+Such a function may use up its input, for example a queue, so that another call fails or finds no work. Each sample is
+then the only call of a run of the test, with new fixtures. If a second call takes about as long as the first, the test
+is timed like any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from .fixture import TimedFunction, is_used_up
+
+LONG_CALL = 1.0  # seconds of a call that is not repeated to find out: there, new fixtures add little
+SHORT_CALL = 1e-5  # seconds of a call whose time in two states cannot be compared
+MAX_RATIO = 2.0  # of the times of a first and a second call, if the second does the same work
+
+
+class Trial:
+    """Finds out whether a function can be called again: the first run of its test calls it twice, the second once.
+
+    Args:
+        timed: the function, which this run of the test has called once.
+    """
+
+    def __init__(self, timed: TimedFunction) -> None:
+        self.first_run, self.second = True, math.nan
+        if any(map(is_used_up, (*timed.args, *timed.kwargs.values()))):
+            return
+        with suppress(Exception, pytest.fail.Exception, pytest.skip.Exception):
+            self.second = timed.time_call(*timed.arguments())
+
+    def end_first_run(self, passed: bool) -> None:
+        """Take note of whether the test passed although its function was called twice."""
+        self.first_run = False
+        if not passed:
+            self.second = math.nan
+
+    def once(self, first: float) -> bool:
+        """Return whether the function has to be called once per run of the test.
+
+        `first` is the time of the only call in the second run, in seconds.
+        """
+        if math.isnan(self.second):
+            return True
+        return first > SHORT_CALL and not first / MAX_RATIO <= self.second <= first * MAX_RATIO
+
+
+class OnceRuns:
+    """The runs of a test that a request needs; each gives one sample.
+
+    Args:
+        count: number of runs.
+        reply: returns the reply to the request, given the seconds of each run's only call.
+        clock: returns the time in seconds.
+        limit: seconds after which no further run is started.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        reply: Callable[[list[float]], dict[str, Any]],
+        clock: Callable[[], float],
+        limit: float = math.inf,
+    ) -> None:
+        self.count, self.make_reply, self.clock = count, reply, clock
+        self.end, self.seconds = clock() + limit, list[float]()
+
+    def add(self, seconds: float) -> bool:
+        """Add a sample; return whether another run is needed."""
+        self.seconds.append(seconds)
+        return len(self.seconds) < self.count and self.clock() < self.end
+
+    def reply(self) -> dict[str, Any]:
+        """Return the reply to the request."""
+        return self.make_reply(self.seconds)
