@@ -17,11 +17,12 @@ NEED_AGAINST = (
 )  # fmt: skip
 NEVER = 1e9  # seconds; pytest-timeout takes 0 as the time at which a session ends
 OVERRIDDEN: dict[str, Any] = {  # options of pytest and its plugins, with their values in the gate's own run
-    "benchmark_only": False, "benchmark_skip": False, "benchmark_disable": False, "benchmark_enable": True,
+    # a conftest.py may skip, ignore or deselect benchmarks without the first
+    "benchmark_only": True, "benchmark_skip": False, "benchmark_disable": False, "benchmark_enable": True,
     "benchmark_json": None, "benchmark_save": None, "benchmark_autosave": None, "benchmark_compare": None,
     "benchmark_compare_fail": None, "benchmark_histogram": None, "durations": None, "maxfail": 0, "timeout": 0,
     "session_timeout": NEVER, "reruns": 0, "continue_on_collection_errors": False, "numprocesses": 0, "dist": "no",
-    "distload": False, "tx": [],
+    "distload": False, "tx": [], "store_durations": False, "clean_durations": False,
 }  # fmt: skip
 
 

@@ -146,9 +146,9 @@ def case_names(run: Run) -> list[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Set ``--benchmark-only`` for a conftest.py that skips or ignores benchmarks without it."""
-    if RUN in session.config.stash:  # pytest-benchmark has read the option before, and would skip the verdicts
-        session.config.option.benchmark_only = True
+    """Keep pytest-benchmark, which has read ``--benchmark-only``, from skipping the verdicts."""
+    if RUN in session.config.stash and (benchmarks := getattr(session.config, "_benchmarksession", None)):
+        benchmarks.only = False
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,7 +18,7 @@ import resource
 import sys
 import time
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TextIO
@@ -96,11 +96,12 @@ class Requests:
         return {"calls": calls, "call": min(seconds) / calls, "wall": wall, "iterations": iterations}
 
     def place(self, core: int | None) -> dict[str, Any]:
-        """Pin all threads to one core, unless `core` is None."""
+        """Pin all threads of this process and of those that it has started to one core, unless `core` is None."""
         if core is not None:
-            for thread in os.listdir("/proc/self/task"):
-                with suppress(ProcessLookupError):  # the thread just ended
-                    os.sched_setaffinity(int(thread), {core})
+            for process in own_processes():
+                with suppress(FileNotFoundError, ProcessLookupError):  # it just ended
+                    for thread in os.listdir(f"/proc/{process}/task"):
+                        os.sched_setaffinity(int(thread), {core})
         return {}
 
     def sample(
@@ -187,6 +188,14 @@ class Requests:
         request = json.loads(line)
         reply: dict[str, Any] | None = getattr(self, request.pop("do"))(**request)
         return reply
+
+
+def own_processes() -> Iterator[int]:
+    """Yield the id of this process, and those of its session if it has started that."""
+    for process in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        with suppress(PermissionError, ProcessLookupError):
+            if os.getpid() in (process, os.getsid(process)):
+                yield process
 
 
 def size_in_bytes() -> int:

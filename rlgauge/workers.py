@@ -7,6 +7,7 @@ import os
 import random
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +23,9 @@ from typing import Any
 from . import interrupts
 
 SIDE = "RLGAUGE_GATE_SIDE"  # set to base or head in a worker
+TEMPORARY = "RLGAUGE_TEMPORARY"  # set to the directory for a worker's tmp_path
 GRACE = 1.0  # seconds to clean up after SIGTERM
+TEARDOWN = 30.0  # seconds for the fixtures of a session to stop what they have started
 PYTHON = Path(sys.executable)
 NOT_INHERITED = (  # variables, or their beginnings, that concern the parent process alone
     "COV_", "COVERAGE_", "GLIBC_TUNABLES", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_TIMEOUT", "PYTEST_VERSION",
@@ -77,6 +80,8 @@ class Side:
             "PYTHONDONTWRITEBYTECODE": "1",
             "RLGAUGE_PADDING": "x" * rng.randrange(1 << 12),
             SIDE: self.name,
+            # short for the paths of sockets, and outside the repository for tools that search upwards
+            TEMPORARY: str(Path(tempfile.gettempdir(), f"rlgauge-{rng.randrange(1 << 32):08x}")),
             **self.variables,
         }
 
@@ -105,10 +110,12 @@ class Worker(AbstractContextManager["Worker"]):
         self.side, self.limit = side, limit
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed at exit
         arguments = ",".join(map(str, cores)), str(side.threads or threads), side.memory
+        environment = side.environment()
+        self.temporary = environment[TEMPORARY]
         self.process = subprocess.Popen(
             [str(side.python), *side.worker, *arguments],
             cwd=side.start or side.root,
-            env=side.environment(),
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
@@ -144,7 +151,10 @@ class Worker(AbstractContextManager["Worker"]):
     def how_it_ended(self) -> str:
         """Describe how the process ended."""
         code = self.process.wait()
-        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        if code >= 0:
+            return f"ended with code {code}"
+        hint = ", perhaps because both sides together need more memory" if code == -signal.SIGKILL else ""
+        return f"killed by {signal.Signals(-code).name}{hint}"
 
     def last_error_line(self) -> str:
         """Return the last line of standard error after ``; ``; if possible, one that is not indented.
@@ -162,16 +172,17 @@ class Worker(AbstractContextManager["Worker"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close standard input and wait five seconds, or one after an error; then terminate the process by force."""
+        """Close standard input and wait for the process to end, shortly after an error; then terminate it by force."""
         assert self.process.stdout
         try:
             with suppress(subprocess.TimeoutExpired):
                 self.close_stdin()
-                self.process.wait(5 if error is None else GRACE)  # a waiting test tears down its fixtures
+                self.process.wait(TEARDOWN if error is None else GRACE)  # a waiting test tears down its fixtures
         finally:
             self.end_group()
             self.process.stdout.close()
             self.errors.close()
+            shutil.rmtree(self.temporary, ignore_errors=True)
 
     def close_stdin(self) -> None:
         """Close standard input, which ends the process."""

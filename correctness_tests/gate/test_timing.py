@@ -116,26 +116,29 @@ def test_the_blocks_of_a_pair_take_at_most_6_s_but_are_two(place, call, most):
 
 
 PLACED = """
-import os, threading
+import os, subprocess, threading
 from rlgauge.worker import Requests
 
+os.setsid()
 os.sched_setaffinity(0, range(os.cpu_count()))  # a worker of the tests has one core
 cores, started, stop = sorted(os.sched_getaffinity(0)), threading.Event(), threading.Event()
 thread = threading.Thread(target=lambda: (started.set(), stop.wait()), daemon=True)
 thread.start()
 started.wait()
+child = subprocess.Popen(["sleep", "60"])
 for core in (None, cores[-1]):
     Requests().place(core)
-    print([sorted(os.sched_getaffinity(which)) for which in (0, thread.native_id)])
+    print([sorted(os.sched_getaffinity(which)) for which in (0, thread.native_id, child.pid)])
 stop.set()
+child.kill()
 """
 
 
-def test_place_moves_all_threads_to_the_given_core():
+def test_place_moves_all_threads_and_child_processes_to_the_given_core():
     done = python("-c", PLACED)
     stay, moved = map(ast.literal_eval, done.stdout.splitlines())
     assert stay[0] == stay[1], done.stderr
-    assert moved == [stay[0][-1:]] * 2
+    assert moved == [stay[0][-1:]] * 3
 
 
 BEGUN = """

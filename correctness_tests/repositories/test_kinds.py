@@ -101,6 +101,14 @@ def pytest_pyfunc_call(pyfuncitem):
         asyncio.run(pyfuncitem.obj(**arguments))
         return True
 '''
+ROOT_HOOKS = """def pytest_configure(config):
+    if not config.getoption("--benchmark-only"):
+        config.option.markexpr = "not benchmark"
+
+
+def pytest_runtest_setup(item):
+    assert (item.module, item.obj, item.cls) is not None
+"""
 FIXTURES = """@pytest.fixture
 def benchmark(benchmark):
     modes.CURRENT = "slow"
@@ -175,6 +183,7 @@ def test_marked(numbers):
 
 def test_marked_once(tmp_path):
     (tmp_path / "made").mkdir()
+    assert not any((folder / ".git").exists() for folder in tmp_path.parents)
     sorting.slow(NUMBERS)
 
 
@@ -277,6 +286,7 @@ PARAMETERS = """class Plain:
         sorting.kept, lambda: sorting.slow, lambda: sorting.kept, Plain, Plain(), object(), np.random.rand(5), os,
         (1, np.random.rand(5)), functools.partial(sorting.kept, NUMBERS), Path(__file__), {"b", "a"}, {"x": Plain()},
         *modes.CODECS, random.Random(), (f"{os.path.dirname(__file__)}/file", 1),
+        (1, np.random.default_rng().random()),
     ],
 )
 def test_given(benchmark, given):
@@ -382,7 +392,7 @@ NEW = HEAD + COUNTED + ERRORS["fixture"][0]
 def toy(tmp_path_factory):
     files = flat() | CODSPEED | {"toy/modes.py": MODES, "benchmarks/conftest.py": CLOCK + HOOKS}
     files |= {f"benchmarks/test_{name}.py": HEAD + text for name, text in FILES.items()}
-    files["conftest.py"] = "def pytest_runtest_setup(item):\n    assert (item.module, item.obj, item.cls) is not None\n"
+    files["conftest.py"] = ROOT_HOOKS
     files["pyproject.toml"] = (
         '[tool.pytest.ini_options]\naddopts = "-p pytest_codspeed.plugin"\nmarkers = ["awaited"]\n'
     )
@@ -462,7 +472,7 @@ def test_parameters_from_a_set_are_errors_that_name_the_parameter(ran):
 
 def test_parameters_whose_repr_differs_per_process_are_no_error(ran):
     found = verdicts(ran, "parameters")
-    assert len(found) == 17 + 4
+    assert len(found) == 18 + 4
     assert set(found.values()) == {1.0}, ran.text
 
 

@@ -23,7 +23,7 @@ def write(root, *files):
         (["tests/speed/test_a.py", "tests/test_b.py"], ["tests"]),
         (["speed/test_a.py"], ["speed/test_a.py"]),
         (["perfplot/tests/test_a.py", "testers/x/test_b.py"], ["perfplot/tests", "testers/x/test_b.py"]),
-        (["perf/x/test_a.py", "other/bench/test_b.py", "Perf-Tests/test_c.py"], ["Perf-Tests", "other/bench", "perf"]),
+        (["perf/x/test_a.py", "a/benches/test_b.py", "Perf-Tests/test_c.py"], ["Perf-Tests", "a/benches", "perf"]),
         ([], []),
     ],
 )

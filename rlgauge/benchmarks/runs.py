@@ -23,7 +23,7 @@ import pytest
 
 from rlgauge import worker
 from rlgauge.parameters import describe_parameters
-from rlgauge.workers import SIDE
+from rlgauge.workers import SIDE, TEMPORARY
 
 from .fixture import Benchmark, MisuseError, TimedFunction, has_fixture
 from .once import LONG_CALL, OnceRuns, Trial
@@ -62,12 +62,14 @@ class Runs(worker.Requests):
         reports: pytest's reports of the current test's phases.
         raised: first exception raised by the current test.
         previous: id of the previous test.
+        hidden: paths that differ between processes, which are left out of outputs and parameters.
     """
 
     def __init__(self, requests: TextIO, replies: TextIO, settings: dict[str, Any]) -> None:
         super().__init__()
         self.requests, self.replies, self.packages = requests, replies, settings["packages"]
         self.root, self.folder, self.tree = settings["root"], settings["folder"], settings["tree"]
+        self.hidden = [self.folder, os.environ[TEMPORARY]]
         self.renamed: Mapping[str, str] = settings.get("renamed", {})
         self.items: dict[str, pytest.Item] = {}
         self.broken: dict[str, dict[str, Any]] = {}
@@ -195,7 +197,7 @@ class Runs(worker.Requests):
             first = timed.first_output()
             seconds = self.clock() - start
             timed.seconds = [seconds / timed.iterations]  # for a test that reads them although it is not timed
-            worker.save_output(self.request["output"], first, [self.folder])
+            worker.save_output(self.request["output"], first, self.hidden)
             timed.only = [first] if timed.once else []
             if once is None and seconds < LONG_CALL:
                 self.trial = Trial(timed)
@@ -214,7 +216,7 @@ class Runs(worker.Requests):
             str(name): value for name, value in given.items() if isinstance(value, int | float | str)
         }
         if "inputs" in given:  # may be of any type
-            info["inputs"] = describe_parameters({"inputs": given["inputs"]}, [self.folder]).get("inputs")
+            info["inputs"] = describe_parameters({"inputs": given["inputs"]}, self.hidden).get("inputs")
         return info
 
     def measure(self, identity: str, once: bool = False) -> dict[str, Any] | None:
@@ -348,10 +350,15 @@ class Runs(worker.Requests):
 
 
 def seed_all() -> None:
-    """Seed the global random generators, so that every test has the same inputs on both sides."""
+    """Seed the global random generators, so that every test has the same inputs on both sides.
+
+    So are NumPy's generators without a seed, which environments of Gymnasium use unless their reset gets one.
+    """
     random.seed(worker.SEED)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(worker.SEED)
+    if bit_generator := sys.modules.get("numpy.random.bit_generator"):  # where such a generator gets its entropy
+        bit_generator.randbits = random.Random(worker.SEED).getrandbits  # type: ignore[attr-defined]
     if torch := sys.modules.get("torch"):
         torch.manual_seed(worker.SEED)
 

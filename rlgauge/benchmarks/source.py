@@ -440,7 +440,7 @@ class Benchmarks:
             renamed: head's id of a test by its id in this tree.
         """
         ini = self.ini_file()
-        options = [f"--rootdir={tree / self.relative(self.root)}", f"--basetemp={folder / 'temporary'}"]
+        options = [f"--rootdir={tree / self.relative(self.root)}"]
         inipath = tree / ini if ini else self.run.inipath if self.run else None
         if inipath and inipath.exists():
             options += ["-c", str(inipath)]

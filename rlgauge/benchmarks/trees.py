@@ -12,7 +12,7 @@ from pathlib import Path, PurePath, PurePosixPath
 
 from rlgauge.revisions import matches_any
 
-TEST_FOLDER = re.compile("(tests?|testing|bench(mark)?s?|perf(ormance)?([_-]?tests?)?)", re.IGNORECASE)
+TEST_FOLDER = re.compile("(tests?|testing|bench(es|marks?|marking|s)?|perf(ormance)?([_-]?tests?)?)", re.IGNORECASE)
 NO_PACKAGE = ("src", "build", "dist", "docs", "doc", "examples", "scripts", "tools", "node_modules")
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 LOCK_FILES = (

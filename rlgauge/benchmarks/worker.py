@@ -10,6 +10,7 @@ import gc
 import inspect
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -47,14 +48,14 @@ from rlgauge.benchmarks.runs import Runs, last_line, one_line, seed_all, skip_re
 from rlgauge.options import OVERRIDDEN
 from rlgauge.parameters import describe_parameters
 from rlgauge.plugin import MARK
+from rlgauge.workers import TEMPORARY
 
 SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that is not shown
 CONFTEST_HINT = (
     "both sides use head's version: import names that base lacks only inside the fixtures or tests that use them"
 )
 OPTIONS: dict[str, Any] = {  # options of pytest and its plugins, with their values in a worker
-    **OVERRIDDEN, "benchmark_only": True,  # a conftest.py may skip or deselect benchmarks without it
-    "continue_on_collection_errors": True,
+    **OVERRIDDEN, "continue_on_collection_errors": True, "xmlpath": None, "htmlpath": None, "json_report": False,
 }  # fmt: skip
 MAX_ID = 100  # characters of a text up to which pytest 9 uses it as an id
 
@@ -245,7 +246,7 @@ class WorkerPlugin(Runs):
     def hello(self) -> dict[str, Any]:
         """Report that all tests are collected, with the values of their parameters on this side."""
         params = {
-            identity: describe_parameters(item.callspec.params, [self.folder])
+            identity: describe_parameters(item.callspec.params, self.hidden)
             for identity, item in self.items.items()
             if isinstance(item, pytest.Function) and hasattr(item, "callspec") and is_benchmark(item)
         }
@@ -319,14 +320,16 @@ def main(requests: TextIO, replies: TextIO) -> None:
         PackageFinder(settings["packages"], settings["import_folders"])
     plugin = WorkerPlugin(requests, replies, settings)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures are torn down
-    sys.argv = ["pytest", *settings["arguments"]]  # a project may use test settings if this names pytest
-    code = pytest.main(settings["arguments"], plugins=[plugin])
+    arguments = [*settings["arguments"], f"--basetemp={os.environ[TEMPORARY]}"]
+    sys.argv = ["pytest", *arguments]  # a project may use test settings if this names pytest
+    code = pytest.main(arguments, plugins=[plugin])
     if plugin.conftest:
         sys.stderr.write(f"{plugin.conftest}{'' if settings.get('own_benchmarks') else f'; {CONFTEST_HINT}'}\n")
     elif plugin.session is None and code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         sys.stderr.write("pytest ended before it collected anything\n")  # otherwise pytest has printed the reason
     with suppress(Exception):
         atexit._run_exitfuncs()  # of the project, which may remove files; the rest of a normal exit takes long
+    shutil.rmtree(os.environ[TEMPORARY], ignore_errors=True)
     sys.stderr.flush()
     os._exit(0 if plugin.session else 1)
 
