@@ -13,6 +13,7 @@ from .made import CLOCK, QUICK, SAME, SLOWED, Repository, environment, flat, wor
 
 HEAD = """import asyncio
 import functools
+import itertools
 import os
 import random
 import signal
@@ -107,7 +108,7 @@ ROOT_HOOKS = """def pytest_configure(config):
 
 
 def pytest_runtest_setup(item):
-    assert (item.module, item.obj, item.cls) is not None
+    assert all(hasattr(item, name) for name in ("module", "cls", "instance", "obj", "originalname"))
 """
 FIXTURES = """@pytest.fixture
 def benchmark(benchmark):
@@ -145,6 +146,11 @@ class TestCodSpeed:
 
 def test_codspeed(codspeed_benchmark):
     codspeed_benchmark(sorting.slow, NUMBERS)
+
+
+@pytest.mark.benchmark(timer=itertools.count().__next__)
+def test_timer(benchmark):
+    benchmark(sorting.slow, NUMBERS)
 
 
 def test_weave(benchmark_weave):
@@ -427,6 +433,7 @@ def test_a_project_fixture_named_benchmark_wraps_the_gates(ran):
         "test_frozen": 1.1,
         "TestCodSpeed::test_other_plugin": 1.1,
         "test_codspeed": 1.1,
+        "test_timer": 1.0,
         "test_weave": "error",
         "test_alarm": 1.1,
     }

@@ -60,8 +60,9 @@ def missing_plugin(item: pytest.Item) -> str | None:
     """Return an error message if the plugin that provides a test's benchmark fixture is missing, else None."""
     manager = item.session._fixturemanager  # a hook may add a fixture to a test, which is not in its definitions
     defined = getattr(manager, "_arg2fixturedefs", None) or manager._arg2node2fixturedefs  # the latter in pytest 9.2
+    names = getattr(item, "fixturenames", ()) if has_fixture(item) else ()
     for fixture, plugin in FIXTURES.items():
-        if has_fixture(item) and fixture in getattr(item, "fixturenames", ()) and fixture not in defined:
+        if fixture in names and fixture not in defined:
             uses = f"{item.nodeid} uses the fixture {fixture} of {plugin}, which is not"
             if find_spec(plugin.replace("-", "_")):
                 return f"{uses} loaded: remove -p no:{fixture.partition('_')[0]} or PYTEST_DISABLE_PLUGIN_AUTOLOAD"
