@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import site
 import subprocess
@@ -28,6 +29,7 @@ from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parents[2]
 MUTANTS = Path(__file__).parent
+NO_TESTS = 5  # pytest's exit code
 LIMIT = 1200  # timeout of one test run in seconds; a mutant that hangs counts as noticed
 FAST = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--threads", "1", "--hypothesis-profile", "fixed"]
 
@@ -67,7 +69,10 @@ def copy_of_head() -> Iterator[tuple[Path, Path]]:
 
 
 def failure(tree: Path, python: Path, tests: Sequence[str]) -> str:
-    """Return the first failing test, or another reason why pytest fails; empty if all tests pass."""
+    """Return the first failing test, or another reason why pytest fails; empty if all tests pass.
+
+    Raises LookupError if a test does not exist.
+    """
     with subprocess.Popen(
         [python, "-m", "pytest", *FAST, *tests], cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True,
@@ -77,6 +82,8 @@ def failure(tree: Path, python: Path, tests: Sequence[str]) -> str:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             return f"no end within {LIMIT} s"
+    if process.returncode == NO_TESTS or re.search("^ERROR: .*not found: ", text, re.MULTILINE):
+        raise LookupError("its tests do not exist, or are slow")
     failed = [line.split(" - ")[0] for line in text.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     if process.returncode == 0 or failed:
         return failed[0] if failed else ""
@@ -105,8 +112,9 @@ def main() -> int:
             if not found and given.all:
                 found = failure(tree, python, ["correctness_tests"])
             word = "noticed" if found else "SURVIVED"
-        except subprocess.CalledProcessError as error:
-            found, word = "", f"OUTDATED ({error.stderr.strip()})"
+        except (subprocess.CalledProcessError, LookupError) as error:
+            reason = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
+            found, word = "", f"OUTDATED ({reason})"
         finally:
             git("checkout", "--quiet", ".", folder=tree)
             copies.put((tree, python))
