@@ -100,15 +100,6 @@ def test_user_error_is_one_line(tmp_path, monkeypatch, capsys, arguments, messag
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("kind", "value"), [(int, "-1"), (float, "nan")])
-@pytest.mark.parametrize("workload", SMALL)
-def test_invalid_field_is_named_in_one_line(tmp_path, capsys, workload, kind, value):
-    name = fields_of(workload, kind)[0]
-    assert error_of(capsys, workload, "train", tmp_path / "agent", option(name), value).startswith(
-        f"train: {name}={value} should be "
-    )
-
-
 NEVER_COMPILED = ("numpy", "torch-trace", "onnx")
 
 

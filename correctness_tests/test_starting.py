@@ -97,19 +97,6 @@ def test_workers_run_on_the_cores_that_the_parent_has_when_it_starts_them(tmp_pa
     assert cores == [1, 1]
 
 
-def test_killed_fork_server_is_replaced(tmp_path):
-    server = "forkserver._forkserver._forkserver_pid"
-    first, second = said(
-        tmp_path,
-        "first, server = say()[1], " + server,
-        "os.kill(server, signal.SIGKILL)",
-        "os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)",
-        "print(json.dumps([first, say()[1]]))",
-    )
-    assert [each["found"] for each in second] == [True] * 2
-    assert not {each["pid"] for each in first} & {each["pid"] for each in second}
-
-
 def test_workers_are_spawned_where_the_temporary_path_is_too_long_for_a_socket(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path / ("long" * 30)))
     (tmp_path / ("long" * 30)).mkdir()

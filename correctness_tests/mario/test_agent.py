@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 
 import numpy as np
@@ -108,6 +109,19 @@ def test_a_loaded_agent_resumes_with_batch_norm_and_priorities(trained, checkpoi
     second.close()
 
 
+@pytest.mark.parametrize("form", ["naive", "full"])
+def test_training_resumes_before_the_first_publication_as_it_would_go_on(tmp_path, form):
+    whole = MarioAgent(form=form, seed=3, **SMALL | {"publish_every": 3, "epsilon_start": 0.1})
+    whole.learn()
+    whole.save(tmp_path / "agent")
+    resumed = MarioAgent.load(tmp_path / "agent")
+    np.testing.assert_equal(resumed.learn(), whole.learn())
+    for name, value in whole.state().items():
+        np.testing.assert_array_equal(resumed.state()[name], value)
+    whole.close()
+    resumed.close()
+
+
 def test_rates_are_those_of_all_epochs_since_the_last_lines(loaded):
     loaded.lines(loaded.learn(), 1.0)
     loaded.learn()
@@ -166,3 +180,13 @@ def test_a_running_agent_takes_the_state_that_is_loaded(loaded):
     for name, value in loaded.params.items():
         np.testing.assert_array_equal(value, state[f"online.{name}"])
         assert (learned[name] != value).any(), name
+
+
+def test_an_evaluation_acts_on_torch_whatever_learned(trained, checkpoint, tmp_path, capsys):
+    arrays, metadata = params.load_with_metadata(checkpoint)
+    config = {**json.loads(metadata["config"]), "backend": "torch-cuda"}
+    params.save(tmp_path / "agent", arrays, **{**metadata, "config": json.dumps(config)})
+    main(["evaluate", str(tmp_path / "agent"), "--episodes", "2"])
+    assert "torch on cpu" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(trained[0]), "--backend", "jax"])

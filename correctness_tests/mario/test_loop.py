@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
-from multiprocessing import forkserver
 from time import perf_counter
 
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 
 from correctness_tests.mario.collectors import names_made
 from correctness_tests.mario.pipelines import SMALL, config_of, make
-from correctness_tests.quick import quick
 from correctness_tests.waiting import SECONDS, alive, at_most, children, until
 from rl_impls.common.workers import WorkersEnded
 from rl_impls.mario.collectors import Collector
@@ -275,17 +273,6 @@ def test_collectors_with_queues_are_restarted_once_one_is_killed(running, transp
     restored = make_replay(loop.config, loop.options)
     restored.restore(state)
     np.testing.assert_array_equal(loop.replay.valid, restored.valid)
-
-
-@pytest.mark.parametrize("transport", quick(["shared_ring"], list(TRANSPORTS)))
-def test_collectors_that_die_together_with_their_fork_server_are_replaced(running, transport):
-    with at_most(SECONDS, "the replacement of collectors"):
-        loop = running(options=replace(FORMS["full"], transport=transport))
-        for pid in (forkserver._forkserver._forkserver_pid, *(process.pid for _, process in loop.collectors.members)):
-            os.kill(pid, signal.SIGKILL)
-        losses, _ = loop(np.arange(2))
-    assert np.isfinite(losses).all()
-    assert loop.stats()["replaced_collectors"] == SMALL["collectors"]
 
 
 def test_a_stopped_collector_is_named_and_all_are_ended(running):

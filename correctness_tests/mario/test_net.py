@@ -84,15 +84,6 @@ def test_the_reference_is_the_net_of_torchs_own_layers(norm, learning, seed):
 
 
 @pytest.mark.parametrize("options", TORCH, ids=" ".join)
-@pytest.mark.parametrize(("norm", "learning"), [("none", False), ("batch", False), ("batch", True)])
-def test_the_torch_net_matches_the_reference(norm, learning, options):
-    params, obs = inputs(norm)
-    got, _ = torch_values(in_float64(params), obs, learning, **options)
-    assert got.dtype == np.float64
-    assert largest_difference(got, _numpy.q_values(in_float64(params), obs, learning)) < 1e-12
-
-
-@pytest.mark.parametrize("options", TORCH, ids=" ".join)
 def test_running_statistics_match_torchs_batch_norm(options):
     params, obs = inputs("batch")
     wanted, norms = modules_of_torch(params, learning=True)

@@ -10,6 +10,7 @@ import pytest
 
 from rl_impls import params
 from rl_impls.params import CheckpointError
+from rl_impls.pirl.__main__ import main
 from rl_impls.pirl.agent import PirlAgent
 
 from .agents import STATES, everything, fill, make
@@ -27,6 +28,14 @@ def test_a_checkpoint_of_one_backend_goes_on_with_another(tmp_path, learner):
     assert everything(PirlAgent.load(tmp_path / "again", backend=learner)) == everything(agent)
     resumed = PirlAgent.load(tmp_path / "agent", backend="jax" if learner == "torch" else "torch")
     assert resumed.train() == pytest.approx(agent.train(), rel=1e-3)
+
+
+def test_an_evaluation_on_another_backend_also_acts_on_it(tmp_path):
+    PirlAgent("torch", seed=0, serve="onnx", hidden=(8,)).save(tmp_path / "agent")
+    main(["evaluate", str(tmp_path / "agent"), "--episodes", "1", "--backend", "numpy"])
+    (file,) = tmp_path.glob("evaluation-*.json")
+    config = json.loads(file.read_text())["config"]
+    assert (config["backend"], config["serve"]) == ("numpy", "same")
 
 
 def test_a_state_loaded_into_an_agent_that_has_driven_replaces_all_of_its_own():

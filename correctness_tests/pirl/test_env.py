@@ -116,18 +116,6 @@ def test_noise_has_its_size_in_the_states_own_units():
     assert (noise[:, 5:] == 0).all()
 
 
-def test_one_seed_gives_one_trajectory():
-    def trajectory(seed):
-        env = PirlEnv(sigma=0.1)
-        observations = [env.reset(seed=seed)[0]]
-        while env.running:
-            observations.append(env.step(7)[0])
-        return np.array(observations)
-
-    np.testing.assert_array_equal(trajectory(3), trajectory(3))
-    assert not np.array_equal(trajectory(3)[0], trajectory(4)[0])
-
-
 @settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.01, 30.0]))
 def test_observations_stay_in_their_space_and_the_road_does_not_change(seed, sigma):

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from correctness_tests import strategies
 from correctness_tests.pirl.problem import CONSTANTS, build, config_of, slow, small_net
 from correctness_tests.reference import in_float64, largest_difference
-from correctness_tests.strategies import SEEDS
 from rl_impls import backends
 from rl_impls.backends import get
 from rl_impls.pirl import _numpy
@@ -37,23 +36,6 @@ def torch_net(params):
     from rl_impls.pirl._torch import Net
 
     return Net(params)
-
-
-@given(seed=SEEDS)
-@settings(max_examples=10)
-def test_hessian_and_gradient_match_autograd(seed):
-    import torch
-
-    rng = np.random.default_rng(seed)
-    params, state = in_float64(small_net(rng)), gentle_states(rng, 1)
-    _, jacobian, hessian = _numpy.derivatives(params, state, noisy=5)
-    net = torch_net(params)
-    for action in (0, 24):
-        x = torch.from_numpy(state[0])
-        exact = torch.autograd.functional.hessian(lambda s, a=action: net(s[None])[0, a], x).detach().numpy()
-        slope = torch.autograd.functional.jacobian(lambda s, a=action: net(s[None])[0, a], x).detach().numpy()
-        assert largest_difference(jacobian[0, :, action], slope) < 1e-10
-        assert largest_difference(hessian[0, :, action], np.diag(exact)[:5]) < 1e-9
 
 
 def batch64(rng, batch=12, points=5):

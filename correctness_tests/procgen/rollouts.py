@@ -43,18 +43,6 @@ def sums_of_later(deltas, decays, ended):
     return sums
 
 
-def returns_of(rewards, next_values, terminated, truncated, gamma):
-    """Return discounted rewards to the end of the episode or the rollout, plus the value there unless terminated."""
-    returns = np.zeros_like(rewards)
-    for t, n in np.ndindex(*rewards.shape):
-        for k in range(t, len(rewards)):
-            returns[t, n] += gamma ** (k - t) * rewards[k, n]
-            if terminated[k, n] or truncated[k, n] or k == len(rewards) - 1:
-                returns[t, n] += gamma ** (k - t + 1) * (0 if terminated[k, n] else next_values[k, n])
-                break
-    return returns
-
-
 def in_float32(args):
     """Return the arrays in float32, the precision of the benchmarks."""
     return tuple(array.astype(np.float32) if array.dtype == np.float64 else array for array in args)

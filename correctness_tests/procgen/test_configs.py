@@ -45,11 +45,3 @@ def test_configuration_file_sets_the_threads(tmp_path, capsys):
     for options, threads in ((["--threads", "2"], 2), ([], 1)):
         main(["train", "--config", str(file), "--resume", str(run), *options])
         assert summary(run)["threads"] == threads
-
-
-def test_invalid_number_of_threads_names_file_and_line(tmp_path):
-    file = tmp_path / "it.yaml"
-    file.write_text("steps: 1\nthreads: 0\n")
-    with pytest.raises(SystemExit) as ended:
-        main(["train", "--config", str(file), str(tmp_path / "agent")])
-    assert ended.value.code.startswith(f"train: {file}, line 2: threads=0 should be an integer from 1 to ")

@@ -11,8 +11,6 @@ from correctness_tests.procgen.rollouts import (
     ROLLOUTS,
     UNIT,
     computed,
-    drawn,
-    in_float32,
     sums_of_later,
 )
 
@@ -37,19 +35,3 @@ def test_advantage_is_the_discounted_sum_of_td_errors(backend, form, args, gamma
     wanted = literal(*args, gamma, gae_lambda)
     np.testing.assert_allclose(advantages, wanted, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(returns, wanted + args[1], rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize(("backend", "form"), [*EXACT, ("jax", "full")])
-def test_truncation_bootstraps_and_termination_does_not(backend, form):
-    rng, ones = np.random.default_rng(1), np.ones((4, 1), bool)
-    rewards, values, next_values, *_ = drawn(rng, 4, 1, 0)
-    end, never = ones & (np.arange(4) == 1)[:, None], ~ones
-    for terminated, truncated, bootstrap in ((end, never, 0), (never, end, 1), (end, end, 0)):
-        args = rewards, values, next_values, terminated, truncated
-        later = rewards + 100 * (np.arange(4) > 1)[:, None], *args[1:]
-        for given_ in (args, later):
-            advantages, _ = gae(backend, form, in_float32(given_), 0.9, 0.8)
-            wanted = rewards[1, 0] + bootstrap * 0.9 * next_values[1, 0] - values[1, 0]
-            assert advantages[1, 0] == pytest.approx(wanted, rel=1e-5)
-            first = rewards[0, 0] + 0.9 * next_values[0, 0] - values[0, 0] + 0.72 * wanted
-            assert advantages[0, 0] == pytest.approx(first, rel=1e-5)

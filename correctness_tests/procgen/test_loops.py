@@ -96,20 +96,6 @@ def test_two_calls_equal_one_call_of_both_and_do_not_overwrite_results(algorithm
 
 @pytest.mark.parametrize(("backend", "form"), quick([("torch", "full")], FORMS))
 @pytest.mark.parametrize("algorithm", ["ppo", "impala"])
-def test_reset_repeats_the_training(algorithm, backend, form):
-    with made(algorithm, config_of(algorithm), backend, form) as loop:
-        start = loop.state()
-        assert_same(loop.params, played()[1])
-        first, state = loop(numbers(0, 1)), loop.state()
-        loop.reset()
-        assert set(loop.phases().values()) == {0.0}
-        assert_same(loop.state(), start)
-        assert_same(loop(numbers(0, 1)), first)
-        assert_same(loop.state(), state)
-
-
-@pytest.mark.parametrize(("backend", "form"), quick([("torch", "full")], FORMS))
-@pytest.mark.parametrize("algorithm", ["ppo", "impala"])
 def test_loop_resumes_bit_for_bit(algorithm, backend, form):
     with made(algorithm, config_of(algorithm), backend, form) as loop:
         loop(numbers(0))

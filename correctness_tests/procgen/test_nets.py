@@ -27,17 +27,6 @@ def forward(name, form, params, obs):
     return backend.to_host(build("forward", name, {"params": params}, (obs,), form)(backend.to_device(obs)))
 
 
-@pytest.mark.parametrize("stride", [1, 2, 3])
-def test_convolution_is_the_sum_over_its_window(stride):
-    rng = np.random.default_rng(0)
-    h, w, b = rng.standard_normal((2, 9, 11, 3)), rng.standard_normal((4, 4, 3, 5)), rng.standard_normal(5)
-    found = _numpy.convolution(h, w, b, stride)
-    assert found.shape == (2, 5 // stride + (5 % stride > 0) + (stride == 1), 7 // stride + 1, 5)
-    for k, y, x, o in np.ndindex(*found.shape):
-        window = h[k, stride * y : stride * y + 4, stride * x : stride * x + 4]
-        assert found[k, y, x, o] == pytest.approx((window * w[..., o]).sum() + b[o])
-
-
 def residual_net_of_the_paper(params, obs):
     """Return logits and values of the net of Espeholt et al. 2018, Figure 3, from torch's layers in float64."""
     import torch

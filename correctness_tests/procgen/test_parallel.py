@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
-import signal
-import sys
 
 import numpy as np
 import pytest
@@ -23,9 +20,8 @@ from correctness_tests.procgen.loops import (
     plain,
     played,
 )
-from correctness_tests.procgen.problem import build
 from correctness_tests.quick import quick
-from correctness_tests.waiting import alive, children, limit, started, until
+from correctness_tests.waiting import limit
 from rl_impls import backends
 from rl_impls.common.procgen_env import ProcgenVectorEnv
 from rl_impls.procgen.actors import actor_config, env_slice, slice_state
@@ -151,71 +147,9 @@ def test_state_with_lag_includes_rollouts_played_ahead():
         assert_same(loop(numbers(0))[:2], [first.rewards[None], first.ended[None]])
 
 
-@pytest.mark.slow
-def test_training_continues_when_an_actor_is_killed_twice():
-    with made("parallel_impala", config_of("impala", learning_rate=0.0)) as loop:
-        wanted = loop(numbers(*range(3)))
-        loop.reset()
-        loop(numbers(0))
-        for number in (1, 2):
-            os.kill(loop.pool.members[1][1].pid, signal.SIGKILL)
-            rewards, ended, losses = loop(numbers(number))
-            assert np.isfinite(losses).all()
-            np.testing.assert_array_equal(rewards[0, :, : ENVS // 2], wanted[0][number][:, : ENVS // 2])
-            np.testing.assert_array_equal(ended[0, :, : ENVS // 2], wanted[1][number][:, : ENVS // 2])
-            assert loop.stats()["replaced_actors"] == number
-        assert len(children()) == 2
-        assert loop.state()["env.lengths"].shape == (ENVS,)
-        assert set(loop.state()["env.lengths"][ENVS // 2 :]) <= set(range(1, 6))
-
-
 def test_replacement_actor_gets_another_level_seed():
     config = config_of("ppo")
     envs = [actor_config(config, life)["env"] for life in (0, 1, 2)]
     assert [env["seed"] for env in envs] == [ENV["seed"] + life for life in (0, 1, 2)]
     assert actor_config({**config, "env": {**ENV, "seed": 2**31 - 1}}, 1)["env"]["seed"] == 0
     assert all(env == {**ENV, "num_envs": ENVS // 2, "seed": env["seed"]} for env in envs)
-
-
-@pytest.mark.slow
-def test_collected_loop_leaves_no_process():
-    loop = build("parallel_ppo", "torch", config_of("ppo", lag=1), (numbers(0),))
-    loop(numbers(0))
-    pids = children()
-    assert len(pids) == 2
-    del loop
-    gc.collect()
-    until(lambda: not any(map(alive, pids)), "actors to end")
-
-
-MAIN = """
-import sys
-from correctness_tests.procgen.loops import config_of, made, numbers
-from correctness_tests.waiting import children
-if __name__ == "__main__":
-    algorithm, number = sys.argv[1], 0
-    with made(algorithm, config_of(algorithm.removeprefix("parallel_").replace("a3c", "a2c"), lag=1)) as loop:
-        loop(numbers(0))
-        print(*children(), flush=True)
-        while True:
-            number += 1
-            loop(numbers(number))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["parallel_ppo", "a3c"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=["killed", "ctrl-c", "ended"])
-def test_killed_or_interrupted_main_process_leaves_no_actors(algorithm, number, tmp_path):
-    (tmp_path / "main.py").write_text(MAIN)
-    options = {"env": os.environ | {"PYTHONPATH": os.getcwd()}, "start_new_session": True}
-    with started([sys.executable, tmp_path / "main.py", algorithm], **options) as process:
-        pids = [int(pid) for pid in process.stdout.readline().split()]
-        assert len(pids) == 2
-        assert all(map(alive, pids))
-        if number == signal.SIGINT:
-            os.killpg(process.pid, number)
-        else:
-            process.send_signal(number)
-        assert process.wait(60) != 0
-        until(lambda: not any(map(alive, pids)), "actors to end")

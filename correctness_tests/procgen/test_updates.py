@@ -158,19 +158,3 @@ def test_another_form_or_backend_resumes_from_a_state(op, before, after):
     for name, value in second.params.items():
         np.testing.assert_array_equal(value, start[name])
         assert not second.state()[f"second.{name}"].any()
-
-
-@pytest.mark.parametrize(("op", "backend", "form"), [(op, *form) for op in PROBLEMS for form in FORMS])
-def test_reset_and_load_state_repeat_the_updates_bit_for_bit(op, backend, form):
-    _, batches = problem(op)
-    step, update = learner(op, backend, form)
-    losses = [update(batches[0])]
-    state = step.state()
-    losses.append(update(batches[1]))
-    wanted = step.state()
-    step.load_state(state)
-    assert update(batches[1]) == losses[1]
-    assert_same(step.state(), wanted)
-    step.reset()
-    assert [update(batch) for batch in batches[:2]] == losses
-    assert_same(step.state(), wanted)

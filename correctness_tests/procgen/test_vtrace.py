@@ -14,7 +14,6 @@ from correctness_tests.procgen.rollouts import (
     computed,
     drawn,
     in_float32,
-    returns_of,
     sums_of_later,
 )
 from correctness_tests.strategies import SEEDS
@@ -55,40 +54,6 @@ def test_target_is_the_sum_of_td_errors_with_clipped_ratios(backend, form, rollo
     got = vtrace(backend, form, args, gamma, rho_bar, c_bar)
     for found, wanted in zip(got, literal(*args, gamma, rho_bar, c_bar)):
         np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-11)
-
-
-def consistent(rollout):
-    """Return the rollout with next values equal to the values of the next step, except where an episode ends."""
-    rewards, values, next_values, terminated, truncated = rollout
-    following = np.where((terminated | truncated)[:-1], next_values[:-1], values[1:])
-    return rewards, values, np.concatenate([following, next_values[-1:]]), terminated, truncated
-
-
-@pytest.mark.parametrize(("backend", "form"), EXACT)
-@given(rollout=ROLLOUTS, gamma=UNIT)
-@settings(max_examples=20)
-def test_on_policy_targets_are_n_step_returns(backend, form, rollout, gamma):
-    rewards, values, next_values, terminated, truncated = args = consistent(rollout)
-    vs, advantages = vtrace(backend, form, (np.zeros_like(rewards), *args), gamma)
-    wanted = returns_of(rewards, next_values, terminated, truncated, gamma)
-    np.testing.assert_allclose(vs, wanted, rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(advantages, wanted - values, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize(("backend", "form"), [*EXACT, ("jax", "full")])
-def test_truncation_bootstraps_and_termination_does_not(backend, form):
-    rng, ones = np.random.default_rng(1), np.ones((4, 1), bool)
-    rewards, values, next_values, *_ = drawn(rng, 4, 1, 0)
-    end, never = ones & (np.arange(4) == 1)[:, None], ~ones
-    for terminated, truncated, bootstrap in ((end, never, 0), (never, end, 1), (end, end, 0)):
-        args = np.zeros((4, 1)), rewards, values, next_values, terminated, truncated
-        later = args[0], rewards + 100 * (np.arange(4) > 1)[:, None], *args[2:]
-        for given_ in (args, later):
-            vs, advantages = vtrace(backend, form, in_float32(given_), 0.9)
-            wanted = rewards[1, 0] + bootstrap * 0.9 * next_values[1, 0]
-            assert vs[1, 0] == pytest.approx(wanted, rel=1e-5)
-            assert advantages[1, 0] == pytest.approx(wanted - values[1, 0], rel=1e-5)
-            assert advantages[0, 0] == pytest.approx(rewards[0, 0] + 0.9 * wanted - values[0, 0], rel=1e-5)
 
 
 @pytest.mark.parametrize(("backend", "form"), [*EXACT, ("jax", "full")])

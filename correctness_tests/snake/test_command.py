@@ -70,10 +70,10 @@ def test_weights_of_a_torch_net_are_imported(tmp_path, capsys):
         main(["import", str(file), str(checkpoint)])
 
 
-def test_weights_in_double_precision_are_imported_as_float32(tmp_path):
+def test_weights_in_double_precision_for_a_small_board_are_imported_as_float32(tmp_path):
     import torch
 
-    file, checkpoint, source = tmp_path / "it.pt", tmp_path / "agent", net(64, 16, 16, 4)
+    file, checkpoint, source = tmp_path / "it.pt", tmp_path / "agent", net(16, 16, 16, 4)
     torch.save(source.double().state_dict(), file)
     main(["import", str(file), str(checkpoint)])
     params = SnakeAgent.load(checkpoint).params

@@ -112,3 +112,7 @@ def test_a_batch_larger_than_the_memory_is_refused():
     for size in (0, 2):
         with pytest.raises(ValueError, match=rf"^batch_size={size} should be an integer from 1 to 1, the number of "):
             agent.replay(size)
+
+
+def test_the_width_of_the_hidden_layers_may_be_given_as_in_the_original_code():
+    assert DQNAgent(100, 4, hidden_size=128).params["w1"].shape == (128, 128)

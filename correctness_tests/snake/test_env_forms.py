@@ -6,7 +6,6 @@ import functools
 from collections import Counter, namedtuple
 
 import numpy as np
-import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -20,11 +19,8 @@ from hypothesis.stateful import (
 
 from correctness_tests.snake.games import (
     BOARDS,
-    DOWN,
     DRAWS,
-    LEFT,
     MOVES,
-    RIGHT,
     N,
     Prescribed,
     make,
@@ -179,23 +175,3 @@ def test_all_forms_agree_on_every_number():
     run_state_machine_as_test(ThreeForms, settings=settings(phases=[Phase.generate], **options))
     for kind in ("ate", "died", "full", "late"):
         assert ThreeForms.seen[kind] > 20
-
-
-@pytest.mark.parametrize("form", [Plain, Vector, Jax])
-def test_a_full_board_ends_with_a_reward_and_no_food(form):
-    games = form((1, 2, 0, 500))
-    draws = np.zeros((N, 3), np.int32)  # food on the first free cell, and the head on cell 0
-    games.reset(draws)
-    for action, food, length in ((RIGHT, 1, 2), (DOWN, 0, 3)):
-        outcome = games.step(np.full(N, action), draws + np.int32([food, 0, 0]))
-        assert outcome.reward.tolist() == [1] * N
-        assert not outcome.terminated.any()
-        assert outcome.foods.tolist() == [length - 1] * N
-    outcome = games.step(np.full(N, LEFT), draws)
-    assert outcome.reward.tolist() == [1] * N
-    assert outcome.terminated.all()
-    assert not outcome.truncated.any()
-    assert outcome.final_foods.tolist() == [3] * N
-    np.testing.assert_array_equal(outcome.final_obs, [[[0.25, 0.5], [1, 0.75]]] * N)
-    np.testing.assert_array_equal(outcome.obs, [[[1, -1], [0, 0]]] * N)
-    assert outcome.foods.tolist() == [0] * N

@@ -9,7 +9,6 @@ import pytest
 
 from correctness_tests.snake.problem import (
     assert_state_equal,
-    assert_trained_alike,
     build,
     differences,
     problem,
@@ -74,15 +73,6 @@ def test_an_option_leaves_every_bit_the_same(option, value):
     np.testing.assert_array_equal(losses, wanted[0])
     np.testing.assert_array_equal(actions, wanted[2])
     assert differences(params, wanted[1]).max() == 0
-
-
-@pytest.mark.parametrize(("option", "value"), CLOSE)
-def test_an_option_changes_the_order_of_sums_only(option, value):
-    (losses, params, actions), wanted = run_ops("torch", replace(Options(), **{option: value})), naive("torch")
-    np.testing.assert_allclose(losses, wanted[0], rtol=1e-6)
-    np.testing.assert_array_equal(actions, wanted[2])
-    assert np.quantile(differences(params, wanted[1]), 0.99) < 1e-6
-    assert_trained_alike(params, wanted[1], 1e-3, UPDATES)
 
 
 @pytest.mark.parametrize(("backend", "form"), [("torch", "bfloat16"), ("jax", "bfloat16"), ("torch", "float16")])
@@ -190,7 +180,9 @@ def test_cuda_flags_are_set_and_restored(tf32, cudnn_benchmark):
 @pytest.mark.parametrize("option", ["tf32", "cudnn_benchmark"])
 def test_an_option_of_cuda_is_refused_elsewhere(backend, option):
     config, [batch] = problem(7)
-    message = f"^{option}=True is not available on {backend}, only on torch-cuda and torch-compile-cuda$"
+    message = (
+        f"^{option}=True is not available on {backend}, only on torch-cuda and torch-compile-cuda; choose another form"
+    )
     with pytest.raises(ValueError, match=message):
         build("forward", backend, config, batch[:1], **{option: True})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 from correctness_tests.quick import quick
 from correctness_tests.reference import in_float64
@@ -17,7 +16,6 @@ from correctness_tests.snake.problem import (
     problem,
     trainer,
 )
-from correctness_tests.strategies import SEEDS
 from rl_impls.snake import _numpy
 from rl_impls.snake.problem import boards
 
@@ -35,26 +33,9 @@ def torch_loss(params, target):
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@given(seed=SEEDS)
-@settings(max_examples=10)
-def test_torch_loss_equals_the_reference(seed):
-    import torch
-
-    config, [batch] = in_float64(problem(seed))
-    _, _, loss = torch_loss(config["params"], config["target"])
-    wanted = _numpy.loss(config["params"], config["target"], batch, GAMMA)
-    assert abs(loss(*map(torch.as_tensor, batch)).item() - wanted) < 1e-12 * wanted
-
-
 def test_huber_loss_is_quadratic_up_to_one_and_linear_beyond():
     errors = np.array([0, 0.5, -0.5, 1, -1, 2, -3])
     np.testing.assert_allclose(_numpy.huber(errors), [0, 0.125, 0.125, 0.5, 0.5, 1.5, 2.5])
-
-
-def test_td_target_is_reward_plus_discounted_best_value_unless_terminated():
-    target = {"w0": np.eye(2, 4), "b0": np.zeros(4)}
-    got = _numpy.td_target(target, np.array([1.0, 1.0]), np.array([[2.0, 5.0], [2.0, 5.0]]), np.array([0, 1]), 0.5)
-    np.testing.assert_array_equal(got, [3.5, 1])
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -115,28 +96,6 @@ def test_the_norm_of_the_gradient_is_clipped(backend, form):
             assert norm(free.state(), "first") > 0.2 * config["max_grad_norm"]
     assert_trained_alike(got.params, wanted.params, config["learning_rate"], 3)
     assert np.quantile(differences(free.params, wanted.params), 0.9) > 0.01 * config["learning_rate"] * 3
-
-
-@pytest.mark.parametrize(("backend", "form"), LEARNERS)
-def test_the_target_net_changes_only_when_it_is_synced(backend, form):
-    config, batches = problem(2, batches=2)
-    step, update = trainer(backend, config, batches[0], form)
-    for batch in batches:
-        update(batch)
-    for name, value in config["target"].items():
-        np.testing.assert_array_equal(step.state()[f"target.{name}"], value)
-    step.sync_target()
-    synced = step.params
-    for name in synced:
-        np.testing.assert_array_equal(step.state()[f"target.{name}"], synced[name])
-    wanted = _numpy.loss(*in_float64((synced, synced, batches[0])), GAMMA)
-    assert abs(update(batches[0]) - wanted) < 1e-4 * wanted
-    for name in synced:
-        np.testing.assert_array_equal(step.state()[f"target.{name}"], synced[name])
-    assert differences(step.params, synced).max() > 0
-    step.reset()
-    for name, value in config["target"].items():
-        np.testing.assert_array_equal(step.state()[f"target.{name}"], value)
 
 
 @pytest.mark.parametrize(("backend", "form"), quick(LEARNERS[:2] + LEARNERS[3:], LEARNERS))

@@ -9,7 +9,6 @@ import pytest
 
 from correctness_tests.draws import assert_as_often, assert_distributed, assert_each_for_itself
 from correctness_tests.quick import quick
-from correctness_tests.waiting import children
 from rl_impls.treasurehunt.__main__ import main
 from rl_impls.treasurehunt._numpy import init_params
 from rl_impls.treasurehunt.agent import TreasurehuntAgents
@@ -45,17 +44,6 @@ def memory_of(agents):
     memory = Memory(agents.config.num_agents, agents.config.num_worlds, 64, FRAME)
     memory.restore(entries(agents.state(), "memory."))
     return memory
-
-
-@pytest.mark.parametrize(("form", "backend"), quick([KINDS[0], KINDS[-1]], KINDS))
-def test_same_seed_learns_the_same_and_another_seed_does_not(form, backend):
-    one, two, other = (make(seed, form=form, backend=backend, num_worlds=4) for seed in (3, 3, 4))
-    whole, halves = one.run(5), np.concatenate([two.run(2), two.run(3)])
-    assert (whole.shape, whole.dtype) == ((5, 2), np.float32)
-    np.testing.assert_array_equal(whole, halves)
-    np.testing.assert_equal(one.params, two.params)
-    assert one.step == two.step == 5
-    assert (other.run(5) != whole).any()
 
 
 OPTIONS = [
@@ -249,12 +237,6 @@ def test_state_of_another_configuration_is_refused():
     with pytest.raises(ValueError, match=r"^names, shapes or dtypes are not those of this configuration$"):
         agents.load_state(make(hidden=9).state())
     np.testing.assert_equal(agents.state(), make().state())
-
-
-def test_agents_start_no_processes_before_they_learn(tmp_path):
-    make(form="processes").save(tmp_path / "agents")
-    assert Recorded.load(tmp_path / "agents").params
-    assert children() == []
 
 
 BAD = [

@@ -29,9 +29,9 @@ from correctness_tests.treasurehunt.hunts import (
 )
 from rl_impls.treasurehunt import _numpy
 from rl_impls.treasurehunt.loop import PHASES
-from rl_impls.treasurehunt.memory import FRAMES, N_STEP
+from rl_impls.treasurehunt.memory import N_STEP
 from rl_impls.treasurehunt.team import entries
-from rl_impls.treasurehunt.vector_env import ACTIONS, AGENT, CellWorlds, empty_grid, interior
+from rl_impls.treasurehunt.vector_env import ACTIONS, CellWorlds
 
 LOOPS = [  # form, backend
     ("naive", "torch"),
@@ -153,43 +153,6 @@ def test_epochs_repeat_after_reset_and_leave_arguments_and_earlier_results_alone
     np.testing.assert_equal(loop.params, params)
     np.testing.assert_equal(first, kept)
     np.testing.assert_equal((config, epochs), before)
-
-
-def flee_to_the_right(config, settings):
-    """Return weights that send an agent right if another is in the cell to its left, and up otherwise."""
-    cell = settings.radius * settings.side + settings.radius - 1
-    seen_now = (FRAMES - 1) * settings.frame + AGENT * settings.side**2 + cell
-    net = {name: np.zeros_like(value) for name, value in config["params"].items()}
-    net["w_state"][:, seen_now, 0] = net["b_cos"][:, 0] = net["w_hidden"][:, 0, 0] = 1
-    net["w_heads"][:, 0, 1 + RIGHT], net["b_heads"][:, 1 + UP] = 2, 1
-    return {"params": net, "target": net}
-
-
-@pytest.mark.parametrize(
-    ("form", "backend"), [("interleaved", "torch"), ("interleaved", "jax"), ("full", "torch"), ("compiled", "jax")]
-)
-def test_interleaved_agents_see_where_those_before_them_have_gone(form, backend):
-    config, _ = hunt(1, epochs=0, height=1, width=5, spawn=0.0)
-    settings = settings_of(config)
-    cells = interior(settings)
-    state = {
-        "grid": empty_grid(settings)[None],
-        "where": cells[[[0], [2]]].astype(np.int32),
-        "turn": np.array(0, np.int32),
-    }
-    config |= flee_to_the_right(config, settings) | {"world_state": state}
-    draws, taus, explore, random_actions = draw_turns(np.random.default_rng(1), settings, 1)
-    explore[:], random_actions[:] = [[True], [False]], RIGHT  # agent 0 goes right, agent 1 acts on its observation
-    loop = build("turn", backend, config, (draws, taus, explore, random_actions), form)
-    actions, rewards = loop(draws, taus, explore, random_actions)
-    # The agents start in cells 0 and 2. Agent 1 flees to the right as soon as it sees agent 0 beside it.
-    assert (actions[:, 0] == RIGHT).all()
-    if form == "interleaved":
-        assert actions[:3, 1, 0].tolist() == [RIGHT, RIGHT, RIGHT]
-        assert rewards[:3, :, 0].tolist() == [[0, 0], [0, 0], [0, -1]]
-    else:
-        assert actions[:3, 1, 0].tolist() == [UP, RIGHT, UP]
-        assert rewards[:3, :, 0].tolist() == [[0, -1], [0, 0], [0, -1]]
 
 
 @pytest.mark.parametrize("num_worlds", WORLDS)

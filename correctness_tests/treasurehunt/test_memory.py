@@ -186,20 +186,6 @@ def test_truncated_episode_bootstraps():
     assert discounts.tolist() == [[0.125, 0.125, 0.125, 0.25, 0.5, 0.125]]
 
 
-def test_stacks_and_returns_stay_within_their_episode():
-    memory = Memory(1, 1, 20, 1)
-    for episode, value in ((3, 1), (7, 100)):
-        for _ in range(episode):
-            memory.push(*(np.full(shape, value, t) for shape, t in (((1, 1, 1), "f4"), ((1, 1), "i4"), ((1, 1), "f4"))))
-        memory.finish(np.full((1, 1, 1), value, np.float32))
-    states, _, returns, next_states, _ = gather(memory.fields, every_start(memory), 1.0)
-    assert states[0, :3].tolist() == [[0, 0, 0, 0, 1], [0, 0, 0, 1, 1], [0, 0, 1, 1, 1]]
-    assert next_states[0, :3].tolist() == [[0, 1, 1, 1, 1]] * 3
-    assert returns[0].tolist() == [3, 2, 1, 300, 300, 300, 300, 300, 200, 100]
-    assert states[0, 3:5].tolist() == [[0, 0, 0, 0, 100], [0, 0, 0, 100, 100]]
-    assert next_states[0, 3].tolist() == [0, 100, 100, 100, 100]
-
-
 def test_stored_and_returned_arrays_are_copies():
     played = wrapped()
     row, before = played.turn(), played.memory.arrays()

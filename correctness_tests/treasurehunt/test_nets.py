@@ -4,31 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
-from correctness_tests.reference import in_float64
-from correctness_tests.strategies import SEEDS
-from correctness_tests.treasurehunt.literal import literal_quantiles
-from correctness_tests.treasurehunt.problem import learner, transitions
-from rl_impls.treasurehunt import _numpy
 from rl_impls.treasurehunt.problem import FRAMES, HIDDEN, KINDS, LOOKED_UP, STATE, VIEW
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@given(seed=SEEDS)
-@settings(max_examples=5)
-def test_quantiles_equal_plain_loops(seed):
-    rng = np.random.default_rng(seed)
-    params = in_float64(learner(rng, 2)["params"])
-    states, *_, taus, noise = in_float64(transitions(rng, params, batch=2, quantiles=3))
-    batched = _numpy.quantiles(params, states, taus[:, 0], noise[:, 0])
-    for n in range(2):
-        one = {name: value[n] for name, value in params.items()}, states[n], taus[n, 0], noise[n, 0]
-        z, values = literal_quantiles(*one)
-        np.testing.assert_allclose(batched[n], z, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(_numpy.quantiles(*one), z, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(batched[n].mean(-1), values, rtol=0, atol=1e-12)
 
 
 def test_looking_up_onehot_frames_equals_their_product_for_a_sixth_of_its_flops():

@@ -159,20 +159,6 @@ def test_training_goes_on_from_a_state_of_another_form_or_backend(before, after)
         assert_trained_alike(net_of(second.state(), part), net_of(first.state(), part), RATE, 2)
 
 
-@pytest.mark.parametrize(("backend", "form"), LEARNERS)
-def test_reset_restores_nets_and_moments(backend, form):
-    start, batches = problem(0, batches=2)
-    expected_losses, expected = trained(backend, FORMS[form], start, batches)
-    changed, others = problem(21, batches=2)
-    step, update = trained_from(backend, FORMS[form], state_of(changed))
-    for batch in others:
-        update(batch)
-    step.reset()
-    assert_state_equal(step.state(), state_of(start))
-    np.testing.assert_array_equal([update(batch) for batch in batches], expected_losses)
-    assert_state_equal(step.state(), expected)
-
-
 @pytest.mark.parametrize(
     ("backend", "nets"),
     quick(

@@ -28,8 +28,8 @@ WORDS = {  # verdicts on a ratio with the interval [l, u], where a or more was p
     "needs ...": "the hardware is not here, and nothing is estimated",
 }
 SLOWDOWN = (
-    "A promised slowdown, a < 1, `holds` where the interval includes a or lies within 10% of it. It is `refuted` "
-    "where the interval lies further away on one side, and `unclear` otherwise."
+    "A promised slowdown, a < 1, `holds` where the interval lies within 10% of a. It is `refuted` where the whole "
+    "interval lies outside that range, on one side, and `unclear` otherwise."
 )
 
 
@@ -54,7 +54,7 @@ def verdict(low: float, high: float, least: float | None) -> str:
 def on_slowdown(low: float, high: float, promised: float) -> str:
     """Return the verdict on a promise below 1, which too high a ratio refutes as well."""
     nearest, farthest = promised * (1 - NEAR), promised * (1 + NEAR)
-    if low <= promised <= high or (low >= nearest and high <= farthest):
+    if nearest <= low and high <= farthest:
         return "holds"
     return "refuted" if high < nearest or low > farthest else "unclear"
 

@@ -197,8 +197,11 @@ def evaluate(agent_class: type[Agent], options: argparse.Namespace) -> None:
     path = options.checkpoint or options.path
     path = path / runs.CHECKPOINT if path.is_dir() else path
     fields = given(options, *loaded(agent_class))
-    threads = use_threads(options, configuration(agent_class, fields, path), options.episodes)
-    agent = agent_class.load(path, **fields)
+    if "backend" in fields and "serve" in loaded(agent_class):
+        fields.setdefault("serve", "same")  # act on that backend too
+    acting = {"backend": backend} if (backend := acts_on(agent_class)) else {}
+    threads = use_threads(options, configuration(agent_class, fields | acting, path), options.episodes)
+    agent = agent_class.load(path, **fields | acting)
     print(described(agent.config, threads), file=sys.stderr)
     more = given(options, *agent.EVALUATES) | ({"deterministic": options.deterministic} if agent.STOCHASTIC else {})
     try:
@@ -219,7 +222,13 @@ def evaluate(agent_class: type[Agent], options: argparse.Namespace) -> None:
 
 def loaded(agent: type[Agent]) -> list[str]:
     """Return the fields of a checkpoint that ``evaluate`` can change."""
-    return [name for name in ("backend", "form", "serve") if name in agent.CHANGEABLE]
+    names = ("form", "serve") if acts_on(agent) else ("backend", "form", "serve")
+    return [name for name in names if name in agent.CHANGEABLE]
+
+
+def acts_on(agent: type[Agent]) -> str:
+    """Return the backend on which an agent is always evaluated; empty if it follows the configuration."""
+    return str(getattr(agent, "ACTS_ON", ""))
 
 
 def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Config:
         "none", description="normalisation after each convolution; batch removes the bias of the convolution"
     )
     init: Literal["he", "uniform"] = Field(
-        "he", description="initialisation of the weights; uniform is torch's default"
+        "he", description="initialisation of the weights; uniform is torch's default for them"
     )
     collectors: int = Field(2, ge=1, description="number of collector processes")
     num_envs: int = Field(8, ge=1, description="environments per collector")
@@ -100,6 +100,7 @@ class MarioAgent(Agent):
 
     Config = Config
     UNIT = "experiences"
+    ACTS_ON = "torch"  # as collectors do
 
     def __init__(self, backend="torch", form="full", *, seed, **config):
         super().__init__(backend, form, seed=seed, **config)

@@ -113,7 +113,9 @@ class Collector:
         return found
 
     def set_state(self, state):
-        """Continue from the result of :meth:`get_state`."""
+        """Continue from the result of :meth:`get_state`, with the newest weights of shared memory."""
+        if self.weights is not None:
+            self.load(*self.weights.read())  # their version may be one that another training had
         for k, (stream, game) in enumerate(zip(self.streams, self.games)):
             game.set_state({name: state[f"{name}.{stream}"] for name in game.saved})
             self.obs[k], self.times[k] = state[f"obs.{stream}"], state[f"time.{stream}"]

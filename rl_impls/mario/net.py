@@ -47,7 +47,7 @@ def init_net(rng, side, norm=False, init="he"):
     """Return the weights of a new network, f32 arrays by name; biases are 0.
 
     ``init`` is ``he`` (variance ``2 / fan_in``, which keeps the scale of ReLU activations, He et al. 2015) or
-    ``uniform`` (within ``1 / sqrt(fan_in)``, torch's default).
+    ``uniform`` (within ``1 / sqrt(fan_in)``, torch's default for weights).
     """
     params = {}
     for name, shape in shapes(side, norm).items():

@@ -8,15 +8,15 @@ from typing import Annotated
 import numpy as np
 
 from .. import backends
-from ..common.agent import Agent
+from ..common.agent import Agent, stored_config
 from ..common.checks import check_integer
 from ..common.config import Field, OneOf, config
 from ..common.episodes import finished, mean
-from ..params import count_mlp, init_mlp
+from ..params import count_mlp, init_mlp, load_with_metadata
 from .env import ACTIONS, DRAWS, Geometry
 from .loop import games_in, stored_in
 from .memory import DTYPES
-from .options import FORMS, BatchSize, TrainFrequency
+from .options import CUDA, FORMS, BatchSize, TrainFrequency
 from .vector_env import VectorisedEnvs
 
 CHUNK = 256  # environment steps per call of the loop, at least one of each environment
@@ -121,6 +121,16 @@ class SnakeAgent(Agent):
         if form is None:
             form = "tf32" if gpu else "full"
         return Config(backend, form, **fields)
+
+    @classmethod
+    def load(cls, path, **changes):
+        """Load an agent as :meth:`.Agent.load` does; on a backend without TF32, form full replaces tf32."""
+        backend = changes.get("backend")
+        if backend and "form" not in changes and backends.resolve(backend) not in CUDA:
+            _, metadata = load_with_metadata(path)
+            if stored_config(path, metadata, cls.__name__)["form"] == "tf32":
+                changes["form"] = "full"
+        return super().load(path, **changes)
 
     def prepare(self):
         """Build the loop, from the checkpoint if one was loaded, or else from new weights and random play."""

@@ -22,6 +22,7 @@ class DQNAgent:
     Args:
         state_size: length of a state, such as a flattened board.
         action_size: number of actions.
+        hidden_size: width of both hidden layers; by default that of the configuration.
         seed: seed of the weights, of exploration and of the batches.
         config: fields of :class:`.agent.Config`; those of the games and the loop have no effect.
 
@@ -30,8 +31,10 @@ class DQNAgent:
         step: number of transitions stored so far; exploration and target network depend on it.
     """
 
-    def __init__(self, state_size, action_size, *, seed=0, **config):
+    def __init__(self, state_size, action_size, hidden_size=None, *, seed=0, **config):
         unused = {"warm_up": config.get("capacity", 1_000)}  # valid for any capacity
+        if hidden_size is not None:
+            config["hidden"] = hidden_size
         self.config = SnakeAgent.configure(**unused | config)
         self.backend, self.rng, self.step = backends.get(self.config.backend), np.random.default_rng(seed), 0
         self.sizes = (state_size, self.config.hidden, self.config.hidden, action_size)

@@ -84,7 +84,8 @@ def check_supported(option, options, compiler):
         value, default = getattr(options, name), getattr(Options(), name)
         if value not in (default, "bfloat16") and compiler.backend not in ONLY[name]:
             only = " and ".join(ONLY[name])
-            raise ValueError(f"{name}={value!r} is not available on {compiler.backend}, only on {only}")
+            hint = "; choose another form, such as full" if name in OF_TORCH else ""
+            raise ValueError(f"{name}={value!r} is not available on {compiler.backend}, only on {only}{hint}")
 
 
 HELPFUL = MappingProxyType(

@@ -8,6 +8,8 @@ from pathlib import Path
 from .agent import SnakeAgent
 from .env import ACTIONS
 
+BORDER, BLOCKS = 3, 3  # least distance of the first head from the border, and length of a new snake, if they fit
+
 
 def read_state_dict(file):
     """Return the weights in a file: ``w{k}`` f32[I, O] and ``b{k}`` f32[O] of each layer.
@@ -50,7 +52,10 @@ def import_state_dict(file, checkpoint):
         raise ValueError(f"checkpoint: {checkpoint} exists; choose another file")
     weights = read_state_dict(file)
     cells, hidden = weights["w0"].shape
-    agent = SnakeAgent(seed=0, hidden=hidden, dim=math.isqrt(cells))
+    dim = math.isqrt(cells)
+    border = min(BORDER, (dim - 1) // 2)
+    start = {"dim": dim, "dist_to_border": border, "starting_blocks": min(BLOCKS, border + 1)}
+    agent = SnakeAgent(seed=0, hidden=hidden, **start)
     state = agent.state()
     for part in ("online", "target"):
         state |= {f"{part}.{name}": value for name, value in weights.items()}
