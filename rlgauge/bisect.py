@@ -88,7 +88,7 @@ def bisect(
     with laid_out(source, source.root) as layout:
 
         def compare(base: str, head: str, count: int) -> CommitComparison:
-            sides = layout.side(base, "base"), layout.side(head, "head")
+            sides = layout.pair(base, head)
             pairs = Pairs(sides, rule.blocks, limit, {case.id: case.tolerance}, layout.folder, rng)
             records = {case.id: Record()}
             try:

@@ -244,9 +244,9 @@ class Comparisons:
     def measure_blocks(self, names: Sequence[str]) -> dict[str, list[Block]]:
         """Return the blocks of one pair of the named comparisons; those with a skipped test go into `failed`."""
         sampled = list(dict.fromkeys(self.sampled[name] for name in names))
-        records = {name: Record() for name in sampled}
+        records, pair = {name: Record() for name in sampled}, dict[str, list[Block]]()
         try:
-            pair = self.pairs.measure_pair(records, sampled, self.place, thorough=self.plan.minutes > 0)
+            self.pairs.measure_pair(pair, records, sampled, self.place, thorough=self.plan.minutes > 0)
         except CaseError as error:
             raise ComparisonError(error.name, self.naming_test(error.name, str(error))) from error
         except PairError as error:

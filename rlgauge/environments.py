@@ -7,13 +7,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import metadata
 from pathlib import Path
+from typing import Protocol
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from .process import started
 from .progress import Progress, to_stderr
 from .rule import GateError
 
@@ -24,28 +26,47 @@ KEPT = 2  # most recently used environments, of 2.3 GB each
 INCLUDE = re.compile(r"^[ \t]*(?:-r|--requirement|-c|--constraint)[ \t=]*(\S+)", re.MULTILINE)
 
 
+class PythonFor(Protocol):
+    """Returns the interpreter of a side, given its name, its tree and the trees of both sides."""
+
+    def __call__(self, name: str, code: Path, codes: Sequence[Path] = (), /) -> Path:
+        """Return the interpreter of a side."""
+        ...
+
+
 @contextmanager
-def environments(cache: Path, lock: str, folder: str = ".") -> Iterator[Callable[[str, Path], Path]]:
-    """Provide ``python_for(name, code)``, whose environments no other gate removes until this context ends.
+def environments(cache: Path, lock: str, folder: str = ".") -> Iterator[PythonFor]:
+    """Provide ``python_for(name, code, codes)``, whose environments no other gate removes until this context ends.
+
+    `codes` are the trees of both sides. If one of them needs an environment, so does the other: packages that no lock
+    file names would be on one side alone.
 
     Args:
         cache: directory in which environments are kept.
         lock: path of the lock file, relative to `folder`.
         folder: directory of a side's tree in which pip runs.
     """
+
+    def python_for(name: str, code: Path, codes: Sequence[Path] = ()) -> Path:
+        files = dict.fromkeys(tree / folder / lock for tree in (code, *codes))
+        missing = {file: found for file in files if (found := missing_requirement(text_of(file)))}
+        own = code / folder / lock
+        if not missing or not own.exists():
+            return Path(sys.executable)
+        whose = f"{name}'s" if own in missing else "the other side's"
+        reason = f"{whose} lock file needs {missing.get(own) or next(iter(missing.values()))}"
+        return python_of(name, code / folder, cache, lock, locks, reason)
+
     with ExitStack() as locks:
-        yield lambda name, code: python_for(name, code / folder, cache, lock, locks)
+        yield python_for
 
 
-def python_for(name: str, folder: Path, cache: Path, lock: str, locks: ExitStack) -> Path:
-    """Return the interpreter of a side, and report if it is not the current one.
+def python_of(name: str, folder: Path, cache: Path, lock: str, locks: ExitStack, reason: str) -> Path:
+    """Return the interpreter of a side's environment, which is created if it does not exist; report the reason.
 
     A used environment stays locked until `locks` is closed. Raises GateError if the environment cannot be created.
     """
     files = lock_files(folder / lock)
-    missing = missing_requirement("\n".join(file.read_text() for file in files))
-    if missing is None:
-        return Path(sys.executable)
     key = b"\0".join([f"{sys.version} {sys.base_prefix}".encode(), *(file.read_bytes() for file in files)])
     environment = cache / f"env-{hashlib.sha256(key).hexdigest()[:16]}"
     ready = environment / ".ready"
@@ -55,11 +76,11 @@ def python_for(name: str, folder: Path, cache: Path, lock: str, locks: ExitStack
     if not ready.exists():
         fcntl.flock(guard, fcntl.LOCK_EX)  # another gate may be creating it
         if not ready.exists():
-            log(f"{name}'s lock file needs {missing}: creating an environment for it")
+            log(f"{reason}: creating an environment for {name}")
             create(environment, folder, lock, name)
         fcntl.flock(guard, fcntl.LOCK_SH)
     else:
-        log(f"{name}'s lock file needs {missing}: using an environment of an earlier run")
+        log(f"{reason}: using an environment of an earlier run for {name}")
     ready.touch()
     remove_old(cache, "env-*", KEPT)
     return environment / "bin" / "python"
@@ -85,6 +106,11 @@ def requirements(text: str) -> Iterator[str]:
         requirement = line.partition(" #")[0].rstrip(" \\").strip()
         if requirement and not requirement.startswith(("#", "--", "-i ", "-f ")) and not INCLUDE.match(requirement):
             yield requirement
+
+
+def text_of(lock: Path) -> str:
+    """Return the text of a lock file and of those that it includes."""
+    return "\n".join(file.read_text() for file in lock_files(lock))
 
 
 def missing_requirement(text: str) -> str | None:
@@ -117,7 +143,7 @@ def commands(environment: Path, lock: str) -> list[list[str]]:
 def create(environment: Path, folder: Path, lock: str, name: str) -> None:
     """Create the environment of a lock file and show the progress; a failure leaves no files."""
     shutil.rmtree(environment, ignore_errors=True)
-    total = sum(1 for file in lock_files(folder / lock) for _ in requirements(file.read_text()))
+    total = sum(1 for _ in requirements(text_of(folder / lock)))
     try:
         with Progress(total, "packages") as progress:
             for command in commands(environment, lock):
@@ -136,18 +162,14 @@ def run(command: list[str], folder: Path, progress: Progress) -> None:
     If it fails, the output of the CalledProcessError has the error lines, or else the last line.
     """
     output = []
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with started(command, cwd=folder) as process:
         assert process.stdout
-        try:
-            for line in map(str.strip, process.stdout):
-                output.append(line)
-                if line.startswith(("Collecting ", "Processing ")):
-                    progress.step()
-                elif line.startswith("Installing "):
-                    progress.say("installing the packages")
-        except BaseException:
-            process.kill()
-            raise
+        for line in map(str.strip, process.stdout):
+            output.append(line)
+            if line.startswith(("Collecting ", "Processing ")):
+                progress.step()
+            elif line.startswith("Installing "):
+                progress.say("installing the packages")
     if process.returncode:
         errors = [line for line in output if "ERROR" in line] or output[-1:]
         raise subprocess.CalledProcessError(process.returncode, command, "; ".join(errors))

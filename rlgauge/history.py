@@ -168,6 +168,8 @@ class History:
                 if anchor != anchors.get(earlier) and (older := self.anchor_before(anchor)):
                     self.compare(layout, anchor, older, older, "release")
                 self.compare(layout, commit, anchor, earlier, f"{number} of {len(commits)}")
+                if earlier not in anchors.values():
+                    layout.remove(earlier)
                 earlier = commit
         if self.failed and not any(entry.commit in commits for entry in self.entries):
             raise GateError("history: no commit could be measured; the reason is above")
@@ -228,7 +230,7 @@ class History:
         if not candidates:
             return
         codes = layout.code(other), layout.code(commit)
-        sides = layout.side(other, "base"), layout.side(commit, "head")
+        sides = layout.pair(other, commit)
         unchanged = self.source.unchanged(codes, sides, candidates, self.limit)
         for case in candidates:
             if unchanged.get(case.id) != "":
@@ -241,7 +243,7 @@ class History:
     def measured(self, layout: Layout, commit: str, anchor: str, cases: Sequence[Case]) -> Iterator[Entry]:
         """Measure tests, and yield the entry of each successful one."""
         source, records = self.source, {case.id: Record() for case in cases}
-        sides = layout.side(anchor, "base"), layout.side(commit, "head")
+        sides = layout.pair(anchor, commit)
         source.check(sides, cases, self.limit)
         tolerances = {case.id: case.tolerance for case in cases}
         blocks, rng = source.config.rules().blocks, random.Random(commit)

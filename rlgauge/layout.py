@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import revisions
+from .environments import PythonFor
 from .rule import GateError
-from .workers import Side
+from .workers import PYTHON, Side
 
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
@@ -24,12 +24,12 @@ class Layout:
 
     Args:
         folder: temporary directory of this run.
-        python_for: returns a side's interpreter, given its name and the directory of its files.
+        python_for: returns a side's interpreter, given its name, the directory of its files, and those of both sides.
     """
 
-    def __init__(self, source: Benchmarks, root: Path, folder: Path, python_for: Callable[[str, Path], Path]) -> None:
+    def __init__(self, source: Benchmarks, root: Path, folder: Path, python_for: PythonFor) -> None:
         self.source, self.root, self.folder, self.python_for = source, root, folder, python_for
-        self.side = functools.cache(self._side)
+        self.sides: dict[tuple[str | None, str, Path], Side] = {}
         source.snapshot(folder / WORKING_TREE)
 
     def code(self, commit: str | None) -> Path:
@@ -43,11 +43,32 @@ class Layout:
                 raise
         return folder
 
-    def _side(self, commit: str | None, name: str) -> Side:
+    def pair(self, base: str, head: str | None) -> tuple[Side, Side]:
+        """Return two revisions as the sides of pairs."""
+        codes = self.code(base), self.code(head)
+        return self.side(base, "base", codes), self.side(head, "head", codes)
+
+    def side(self, commit: str | None, name: str, codes: Sequence[Path] = ()) -> Side:
+        """Return a revision as a side; `codes` are the directories of both sides, which share a kind of environment."""
         code = self.code(commit)
-        python = self.python_for(commit[:12] if commit else name, code)
-        folder = self.folder / "sides" / name / (commit[:12] if commit else WORKING_TREE)  # paths of equal length
-        return self.source.lay_out(name, code, self.folder / WORKING_TREE, folder, python)
+        python = self.python_for(commit[:12] if commit else name, code, codes)
+        key = commit, name, python
+        if key not in self.sides:
+            kind = "here" if python == PYTHON else "made"  # paths of both sides have equal lengths
+            folder = self.side_folder(commit, name) / kind
+            self.sides[key] = self.source.lay_out(name, code, self.folder / WORKING_TREE, folder, python)
+        return self.sides[key]
+
+    def side_folder(self, commit: str | None, name: str) -> Path:
+        """Return the directory of a revision as a side."""
+        return self.folder / "sides" / name / (commit[:12] if commit else WORKING_TREE)
+
+    def remove(self, commit: str) -> None:
+        """Delete the files of a revision that is not needed any more."""
+        self.sides = {key: side for key, side in self.sides.items() if key[0] != commit}
+        for name in ("base", "head"):
+            shutil.rmtree(self.side_folder(commit, name), ignore_errors=True)
+        shutil.rmtree(self.folder / commit, ignore_errors=True)
 
 
 @contextmanager

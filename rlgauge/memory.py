@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .pairs import CaseError, Pairs, cores
+from .pairs import PairError, Pairs, cores
 from .workers import ask_both
 
 if TYPE_CHECKING:
@@ -40,7 +40,10 @@ def measure(gate: Gate, cases: Sequence[Case]) -> None:
                     ask_both(workers, "close", identity=name)
                     continue
                 base, head = (dict(reply) for reply in ask_both(workers, "memory", identity=name))
+                if failed := base.get("failed") or head.get("failed"):
+                    record.words = f"memory was not measured: {failed}"
+                    continue
                 record.memory = base, head
                 ask_both(workers, "close", identity=name)
-        except CaseError as error:
+        except PairError as error:
             record.words = f"memory was not measured: {error}"

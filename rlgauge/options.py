@@ -24,6 +24,11 @@ OVERRIDDEN: dict[str, Any] = {  # options of pytest and its plugins, with their 
     "session_timeout": NEVER, "reruns": 0, "continue_on_collection_errors": False, "numprocesses": 0, "dist": "no",
     "distload": False, "tx": [], "store_durations": False, "clean_durations": False,
 }  # fmt: skip
+# those of pytest-benchmark that write or read its own results
+OWN_RESULTS = (
+    "benchmark_json", "benchmark_save", "benchmark_autosave", "benchmark_compare", "benchmark_compare_fail",
+    "benchmark_histogram",
+)  # fmt: skip
 
 
 def parse_rule(text: str) -> dict[str, str]:

@@ -122,10 +122,10 @@ class Serializer:
             return [class_name(value), self.structure(data), self.structure(mask)]
         if isinstance(value, numpy.ndarray) and value.dtype.names:
             return [class_name(value), *([name, self.structure(value[name])] for name in value.dtype.names)]
-        if isinstance(value, numpy.ndarray) and value.dtype.kind == "O":
-            return [class_name(value), list(value.shape), *map(self.structure, value.ravel().tolist())]
         if (found := to_numpy(value, numpy)) is None:
             return None
+        if found.dtype.kind == "O":  # a table of numbers and texts, for example
+            return [class_name(value), list(found.shape), *map(self.structure, found.ravel().tolist())]
         self.added(from_numpy(found))
         return ["array", str(found.dtype), list(found.shape)]
 
@@ -168,7 +168,7 @@ def class_name(value: Any) -> str:
 
 
 def to_numpy(value: Any, numpy: Any) -> Any:
-    """Convert a value to a NumPy array of numbers, text or times; None if that is not possible."""
+    """Convert a value to a NumPy array of numbers, text, times or objects; None if that is not possible."""
     torch = sys.modules.get("torch")
     if torch and isinstance(value, torch.Tensor):  # NumPy rejects one with a gradient or on another device
         value = value.detach().cpu()
@@ -181,7 +181,7 @@ def to_numpy(value: Any, numpy: Any) -> Any:
             found = found.astype(numpy.float32)
     except (TypeError, ValueError, RuntimeError, AttributeError):
         return None
-    return found if found.dtype.kind in "biufcUSMm" else None
+    return found if found.dtype.kind in "biufcUSMmO" else None
 
 
 def compared_attributes(value: Any) -> dict[str, Any] | None:

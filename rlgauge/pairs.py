@@ -174,32 +174,34 @@ class Pairs:
             phase: ``screen`` or ``confirm``, the field of the record to which the pair is added.
             thorough: give long calls more blocks too when they are noisy, as in a confirmation of few cases.
         """
-        while remaining := [name for name in names if records[name].state == "timed"]:
+        pair: dict[str, list[Block]] = {}
+        while waiting := [name for name in names if records[name].state == "timed" and name not in pair]:
             try:
-                pair = self.measure_pair(records, remaining, place, thorough)
+                self.measure_pair(pair, records, waiting, place, thorough)
             except CaseError as error:
                 records[error.name].state, records[error.name].words = "error", str(error)
-                continue
-            for name, blocks in pair.items():
-                getattr(records[name], phase).append(blocks)
-                records[name].calls.append(self.calls[name])
-            return
+        for name, blocks in pair.items():
+            getattr(records[name], phase).append(blocks)
+            records[name].calls.append(self.calls[name])
 
     def measure_pair(
-        self, records: dict[str, Record], names: Sequence[str], place: Cores, thorough: bool
-    ) -> dict[str, list[Block]]:
-        """Measure one pair of fresh processes; return the blocks of each case that can be timed.
+        self,
+        pair: dict[str, list[Block]],
+        records: dict[str, Record],
+        names: Sequence[str],
+        place: Cores,
+        thorough: bool,
+    ) -> None:
+        """Measure one pair of fresh processes; add the blocks of each case that can be timed to `pair`.
 
         Raises CaseError if a worker died or hung in a case, and PairError if it failed between cases.
         """
-        pair: dict[str, list[Block]] = {}
         start = time.monotonic()
         with self.workers(place) as workers:
             self.start_seconds = time.monotonic() - start
             for name in self.shuffled(names):
                 if blocks := self.measure_case(workers, name, records[name], place, thorough):
                     pair[name] = blocks
-        return pair
 
     def measure_case(
         self, workers: Sequence[Worker], name: str, record: Record, place: Cores, thorough: bool
@@ -374,7 +376,7 @@ class Pairs:
             return "skipped", str(head["skipped"])
         if head_reason is not None:
             return "error", f"{self.sides[1].name}: {head_reason}"
-        listed = name in self.known
+        listed = name in self.known and "skipped" not in base
         hint = ", although base lists this benchmark" if listed and "absent" in base else ""
         return "error" if listed else "new", f"{self.sides[0].name}: {base_reason}{hint}"
 
@@ -389,13 +391,8 @@ class Pairs:
         """
         if name not in self.plans:
             once = self.once.get(name, False)
-            timing = time_call(workers[0], name, name, once)
-            plan = place.plan(timing.call, timing.calls, timing.wall)
-            if plan.max_blocks > MIN_BLOCKS:
-                head = time_call(workers[1], name, name, once)
-                if head.call > MUCH_SLOWER * timing.call:
-                    timing, plan = head, place.plan(head.call, head.calls, head.wall)
-            self.plans[name] = replace(plan, once=once)
+            timing = time_calls(workers, name, once)
+            plan = self.plans[name] = replace(place.plan(timing.call, timing.calls, timing.wall), once=once)
             self.calls[name] = 2 * plan.samples * plan.calls * timing.iterations  # a side has two turns
         return self.plans[name]
 
@@ -411,7 +408,10 @@ class Pairs:
             return float(checked_reply(workers[side], name)["seconds"])
 
         with as_case_error(name):
-            return interleaved.block(int(self.rng.random() < 0.5), sample)
+            seconds = interleaved.block(int(self.rng.random() < 0.5), sample)
+        if min(seconds) <= 0:
+            raise CaseError(name, "a sample took no time by its timer, which is too coarse; use another timer")
+        return seconds
 
 
 def is_precise(blocks: Sequence[Block]) -> bool:
@@ -455,6 +455,15 @@ def time_call(worker: Worker, identity: str, name: str, once: bool) -> CallTimin
         reply = checked_reply(worker, name)
     call = max(float(reply["call"]), 1e-9)
     return CallTiming(call, int(reply["calls"]), float(reply["wall"]), int(reply.get("iterations", 1)))
+
+
+def time_calls(workers: Sequence[Worker], name: str, once: bool) -> CallTiming:
+    """Return base's first timing of a case, or head's if that is much slower.
+
+    Both sides are timed in any case, since a call may change how long later calls take.
+    """
+    base, head = (time_call(worker, name, name, once) for worker in workers)
+    return head if head.call > MUCH_SLOWER * base.call else base
 
 
 def checked_reply(worker: Worker, name: str) -> dict[str, Any]:

@@ -14,16 +14,17 @@ from argparse import ArgumentTypeError
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
-from .options import NEED_AGAINST, OVERRIDDEN, add_options, parse_rule, parse_shard
+from .options import NEED_AGAINST, OVERRIDDEN, OWN_RESULTS, add_options, parse_rule, parse_shard
 from .session import ENVIRONMENT, INTERRUPTED, INVALID, RUN, Run, measure_and_decide, output_paths
 
 if TYPE_CHECKING:
     from .artifact import Outcome
 
+WITHOUT_EFFECT = pytest.StashKey[list[str]]()  # given options that have none under the gate
 MARK = "rlgauge(cores, tolerance, outputs): cores to time a test on, and how to compare its outputs with base's"
 
 
@@ -61,9 +62,18 @@ def naming_option(option: str) -> Iterator[None]:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Override options that would skip verdicts, end the run early, distribute it, or report on no times."""
     if config.getoption("gate_against") is not None:
+        config.stash[WITHOUT_EFFECT] = [name for name in OWN_RESULTS if config.getoption(name, None)]
+        remove_if_empty(config.getoption("benchmark_json", None))
         for name, value in OVERRIDDEN.items():
             if hasattr(config.option, name):
                 setattr(config.option, name, value)
+
+
+def remove_if_empty(file: BinaryIO | None) -> None:
+    """Remove the file of ``--benchmark-json``, which pytest has created, so that no later step reads an empty file."""
+    if file and os.path.isfile(file.name) and not os.path.getsize(file.name):
+        file.close()
+        os.unlink(file.name)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -133,7 +143,9 @@ def open_gates(config: pytest.Config) -> None:
     commits = [resolve(config.rootpath, revision) for revision in revisions if revision is not None]
     layout = run.stack.enter_context(laid_out(run.source, config.rootpath))
     seed, limit = config.getoption("gate_seed"), config.getoption("gate_limit")
-    run.gates = [open_gate(layout, commit, run.rule, seed, limit, run.shard) for commit in commits]
+    for commit in commits:
+        of_base = run.gates[0].known if run.gates else None
+        run.gates.append(open_gate(layout, commit, run.rule, seed, limit, run.shard, of_base))
     names = [name for gate in run.gates for name in gate.names]
     run.allowed = parse_allowed(config.getoption("gate_allow"), names)
     check_allowed(run.allowed, names)
@@ -240,6 +252,9 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
     run = config.stash.get(RUN, None)
     lines = []
+    if run and (names := config.stash.get(WITHOUT_EFFECT, [])):
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+        lines.append(f"gate: no effect here: {options}; the measurements are in {os.path.relpath(run.json)}")
     for gate in run.gates if run else ():
         states = ["to time" if record.state == "timed" else record.state for record in gate.records.values()]
         counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))

@@ -23,7 +23,7 @@ from . import measurements
 from .allowed import matches
 from .case import by_cores
 from .layout import laid_out
-from .pairs import CaseError, Cores, PairError, Pairs, SamplePlan, cores, reason, time_call
+from .pairs import CaseError, Cores, PairError, Pairs, SamplePlan, cores, reason, time_calls
 from .progress import left, number_of
 from .rates import PairLogRatio, Rate, verdicts
 from .rule import EXPECTED, GateError, Rule
@@ -164,7 +164,7 @@ def slowed_blocks(
             raise GateError(f"{name}: {f'{fault}: ' if fault else ''}{message}; fix the test, or add --deselect={name}")
     ask_both(workers, "place", core=place.one)
     once = any(reply.get("once") for reply in replies)
-    timing = time_call(workers[0], name, name, once)
+    timing = time_calls(workers, name, once)
     plan = replace(place.plan(timing.call, timing.calls, timing.wall), once=once)
     turn = plan.samples * plan.calls * timing.call
     injected = {treatment: slowdown * turn for treatment, slowdown in slowdowns.items()}

@@ -1,10 +1,15 @@
-"""Process settings to make before NumPy, torch or JAX is imported: threads, core affinity, malloc."""
+"""Processes: settings to make before NumPy, torch or JAX is imported (threads, cores, malloc), and commands."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import signal
+import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -4, -8  # from malloc.h
@@ -72,3 +77,20 @@ def keep_memory() -> None:
 def waiting_policy() -> str:
     """Describe how idle OpenMP threads wait: the value of the environment variable, or the library's default."""
     return os.environ.get("OMP_WAIT_POLICY", "the library's default (OMP_WAIT_POLICY is not set)")
+
+
+@contextmanager
+def started(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[str]]:
+    """Start a command whose output, errors included, is a pipe; wait for it, or kill it with its children on an error.
+
+    `how` has further arguments of :class:`subprocess.Popen`.
+    """
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, **how
+    ) as process:
+        try:
+            yield process
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise

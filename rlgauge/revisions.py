@@ -261,6 +261,11 @@ def ignored(root: Path, parts: Sequence[str], pattern: str) -> list[str]:
     return split_at_null(git(root, *command, *(f"{part}/{pattern}" for part in parts))) if parts else []
 
 
+def tracked(root: Path, names: Sequence[str]) -> list[str]:
+    """Return the files that git tracks and that have one of these names, in any directory."""
+    return split_at_null(git(root, "ls-files", "-z", "--", *(f":(glob)**/{name}" for name in names)))
+
+
 def untracked(root: Path, patterns: Sequence[str]) -> list[str]:
     """Return the files that match one of some patterns and that git does not track, ignored or not."""
     return split_at_null(git(root, "ls-files", "-z", "--others", "--", *patterns)) if patterns else []
@@ -310,8 +315,7 @@ def workspace(cache: Path) -> Iterator[Path]:
     """Wait for other measurements, then provide a temporary directory; directories of killed runs are removed."""
     with measurement_lock(cache):
         for old in cache.glob("run-*"):
-            if not Path("/proc", old.name.split("-")[1]).exists():
-                shutil.rmtree(old, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
         prefix = f"run-{os.getpid()}-"
         with tempfile.TemporaryDirectory(prefix=prefix, dir=cache, ignore_cleanup_errors=True) as folder:
             yield Path(folder)

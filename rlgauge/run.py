@@ -148,6 +148,7 @@ class Gate:
             if phase == "screen":
                 waiting, end = unscreened(self.records, self.rule), most
                 waiting = [name for name in waiting if pair < COSTLY_PAIRS or not pairs.costly(name)]
+                waiting = [name for name in waiting if not self.records[name].confirm]  # of a resumed run
             else:
                 waiting = open_suspects(self.records, self.rule, self.elsewhere)
                 end = (pair // self.rule.confirm + 1) * self.rule.confirm  # most suspects are decided by the next look
@@ -159,7 +160,7 @@ class Gate:
             what = number_of(count, "benchmark") if count else "the canaries"
             self.log(f"gate: {phase} {pair + 1} of {end}: {what} on {number_of(place.threads, 'core')}{left}")
             start = time.monotonic()
-            thorough = phase == "confirm" and (pair >= self.rule.screen or len(chosen) <= FEW_SUSPECTS)
+            thorough = phase == "confirm" and (pair >= self.rule.screen or count <= FEW_SUSPECTS)
             pairs.measure(self.records, chosen, place, phase, thorough)
             seconds.append(time.monotonic() - start)
             self.invalid = certainly_invalid(self.records, self.rule, is_shard=self.shard is not None)
@@ -171,15 +172,26 @@ class Gate:
                 self.log(f"gate: {about(remaining)} expected for the other pairs")
 
 
-def open_gate(layout: Layout, commit: str, rule: Rule, seed: int, limit: float, shard: tuple[int, int] | None) -> Gate:
+def open_gate(
+    layout: Layout,
+    commit: str,
+    rule: Rule,
+    seed: int,
+    limit: float,
+    shard: tuple[int, int] | None,
+    may_be_gone: Collection[str] | None = None,
+) -> Gate:
     """Lay out a commit and the working tree, and determine each case's state before anything is timed.
 
+    `may_be_gone` names the cases that count as gone if head lacks them: for an anchor, those that base still had.
     Raises GateError if base lacks required files, or if a side's imports fail.
     """
-    source, sides = layout.source, (layout.side(commit, "base"), layout.side(None, "head"))
+    source, sides = layout.source, layout.pair(commit, None)
     known = list(source.benchmarks_of(layout.code(commit), sides[0]))
     cases = source.cases()
+    source.compare_locks((layout.code(commit), layout.code(None)))
     gone = [name for name in known if name not in {case.id for case in cases}]
+    gone = gone if may_be_gone is None else [name for name in gone if name in may_be_gone]
     names = [*(case.id for case in cases), *gone]
     selected = of_shard([case.id for case in cases], shard) | of_shard(gone, shard)
     cases = [case for case in cases if case.id in selected]

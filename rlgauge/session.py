@@ -65,10 +65,11 @@ def output_paths(config: pytest.Config) -> dict[str, Path]:
 def measure_and_decide(config: pytest.Config, run: Run) -> tuple[Artifact, Outcome]:
     """Measure, decide, and write the output files.
 
-    After an interrupt, the measurements so far are written, and pytest exits with code 2. The verdicts are printed if a
-    file cannot be written.
+    After an interrupt or an error, the measurements so far are written; an interrupt ends pytest with code 2. The
+    verdicts are printed if a file cannot be written.
     """
     from .interrupts import defer_interrupts
+    from .rule import GateError
 
     log, artifacts = logger(config), []
     strict = config.getoption("gate_strict")
@@ -78,13 +79,16 @@ def measure_and_decide(config: pytest.Config, run: Run) -> tuple[Artifact, Outco
         for gate in run.gates:
             gate.log, gate.counts_memory = log, config.getoption("gate_memory")
             artifacts.append(gate.run())
-    except KeyboardInterrupt:
-        message = INTERRUPTED
+    except (KeyboardInterrupt, GateError) as error:
+        message = str(error) if isinstance(error, GateError) else INTERRUPTED
         with suppress(KeyboardInterrupt), defer_interrupts():
-            artifact = combine([*artifacts, run.gates[len(artifacts)].artifact(complete=False)], run.allowed, strict)
+            left = [gate.artifact(complete=False) for gate in run.gates[len(artifacts) :]]
+            artifact = combine([*artifacts, *left], run.allowed, strict)
             if any(record.screen for record in artifact.records.values()):  # otherwise keep the file of an earlier run
                 run.write["--gate-json"](artifact.to_json().encode())
                 message += "; to resume, repeat the command with --gate-resume"
+        if isinstance(error, GateError):
+            raise GateError(message) from error
         pytest.exit(message, returncode=INVALID)
     artifact = combine(artifacts, run.allowed, strict)
     outcome = artifact.decide()

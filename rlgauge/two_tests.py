@@ -57,6 +57,7 @@ class TwoTestPairs(Pairs):
         self.skipped: dict[str, SkippedError] = {}
         self.once_sides: dict[str, list[bool]] = {}  # whether each test is called once per run
         self.side_plans: dict[str, list[SamplePlan]] = {}
+        self.iterations: dict[str, list[int]] = {}  # of the function, in each call of the two tests
 
     def identities(self, name: str) -> tuple[str, str]:
         """Return the ids of the two tests of a comparison."""
@@ -102,6 +103,7 @@ class TwoTestPairs(Pairs):
                 plans = [min(plans, key=lambda plan: plan.calls)] * 2
             pairs = zip(plans, self.once_sides[name], strict=True)
             self.side_plans[name] = [replace(plan, once=once) for plan, once in pairs]
+            self.iterations[name] = [timing.iterations for timing in timings]
         return min(self.side_plans[name], key=lambda plan: plan.max_blocks)
 
     def block(self, workers: Sequence[Worker], name: str, plan: SamplePlan, injected_slowdown: float = 0.0) -> Block:
@@ -117,7 +119,8 @@ class TwoTestPairs(Pairs):
             own = self.side_plans[name][side]
             how = {"calls": own.calls, "samples": own.samples, "warm": own.warm and changed, "once": own.once}
             workers[side].ask("sample", identity=self.tests[name][side], **how)
-            return float(checked_reply(workers[side], name)["seconds"]) / (plan.turns * own.calls * own.samples)
+            calls = plan.turns * own.calls * own.samples * self.iterations[name][side]
+            return float(checked_reply(workers[side], name)["seconds"]) / calls
 
         with as_case_error(name):
             return interleaved.block(int(self.rng.random() < 0.5), sample, plan.turns)

@@ -15,6 +15,7 @@ import os
 import random
 import re
 import resource
+import signal
 import sys
 import time
 import tracemalloc
@@ -74,11 +75,13 @@ class Requests:
     Attributes:
         prepared: the prepared cases, by id.
         clock: returns the time in seconds.
+        children: ids of the processes that the current case has started; they run only during requests.
     """
 
     def __init__(self) -> None:
         self.prepared: dict[str, Prepared] = {}
         self.clock = time.perf_counter
+        self.children: list[int] = []
 
     def measure(self, identity: str) -> dict[str, Any] | None:
         """Return the calls per sample, the timed and wall seconds per call, and the iterations that count as one call.
@@ -97,8 +100,10 @@ class Requests:
 
     def place(self, core: int | None) -> dict[str, Any]:
         """Pin all threads of this process and of those that it has started to one core, unless `core` is None."""
+        processes = list(own_processes())
+        self.children = [process for process in processes if process != os.getpid()]
         if core is not None:
-            for process in own_processes():
+            for process in processes:
                 with suppress(FileNotFoundError, ProcessLookupError):  # it just ended
                     for thread in os.listdir(f"/proc/{process}/task"):
                         os.sched_setaffinity(int(thread), {core})
@@ -184,18 +189,34 @@ class Requests:
             tracemalloc.stop()
 
     def handle(self, line: str) -> dict[str, Any] | None:
-        """Execute a request, given as a line of JSON; return the reply, or None if it is sent later."""
+        """Execute a request, given as a line of JSON; return the reply, or None if it is sent later.
+
+        Child processes stand still between requests: they would work ahead during the other side's turn.
+        """
+        self.signal_children(signal.SIGCONT)
         request = json.loads(line)
         reply: dict[str, Any] | None = getattr(self, request.pop("do"))(**request)
+        self.signal_children(signal.SIGSTOP)
         return reply
+
+    def signal_children(self, number: signal.Signals) -> None:
+        """Send a signal to the processes that the current case has started."""
+        for process in self.children:
+            if is_own(process):
+                with suppress(PermissionError, ProcessLookupError):
+                    os.kill(process, number)
 
 
 def own_processes() -> Iterator[int]:
     """Yield the id of this process, and those of its session if it has started that."""
-    for process in map(int, filter(str.isdigit, os.listdir("/proc"))):
-        with suppress(PermissionError, ProcessLookupError):
-            if os.getpid() in (process, os.getsid(process)):
-                yield process
+    return filter(is_own, map(int, filter(str.isdigit, os.listdir("/proc"))))
+
+
+def is_own(process: int) -> bool:
+    """Return whether an id is that of this process or of one in the session that it has started."""
+    with suppress(PermissionError, ProcessLookupError):
+        return os.getpid() in (process, os.getsid(process))
+    return False
 
 
 def size_in_bytes() -> int:

@@ -86,6 +86,14 @@ class Side:
         }
 
 
+def interpreter_options() -> list[str]:
+    """Return the options ``-O`` and ``-X`` of this process's interpreter, which may change what is timed."""
+    options = [f"-{'O' * sys.flags.optimize}"] if sys.flags.optimize else []
+    for name, value in sys._xoptions.items():
+        options += ["-X", name if value is True else f"{name}={value}"]
+    return options
+
+
 def cache_variables(folder: Path) -> dict[str, str]:
     """Return the variables that keep each side's compile caches between pairs and separate from the other side's.
 
@@ -197,6 +205,7 @@ class Worker(AbstractContextManager["Worker"]):
         """
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGTERM)
+            os.killpg(self.process.pid, signal.SIGCONT)  # children that stand still between requests
             end = time.monotonic() + GRACE
             while time.monotonic() < end:
                 self.process.poll()  # reap it, or it stays in its group

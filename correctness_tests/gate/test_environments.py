@@ -104,16 +104,23 @@ MADE = "echo Collecting library && echo Installing collected packages"
 def test_a_side_gets_the_environment_of_its_lock_file_unless_this_one_satisfies_it(side, pip, python_for, capsys):
     calls, lock = pip(MADE), "library==3\n./other.whl\n"
     assert python_for("base", side("base", "library==2.13.0\n")) == Path(sys.executable)
-    assert python_for("base", side("lockless", "").parent) == Path(sys.executable)
+    lockless = side("lockless", "").parent
+    assert python_for("base", lockless) == Path(sys.executable)
     assert capsys.readouterr().err == ""
-    first = python_for("head", side("head", lock))
+    head = side("head", lock)
+    first = python_for("head", head)
     assert first.is_file()
     assert first.name == "python"
     reason = "head's lock file needs library==3 (installed: 2.13.0+cpu): "
-    assert f"{reason}creating an environment" in capsys.readouterr().err
+    assert f"{reason}creating an environment for head" in capsys.readouterr().err
+    assert python_for("lockless", lockless, [lockless, head]) == Path(sys.executable)
+    satisfied = side("satisfied", "library==2.13.0\n")
+    assert python_for("satisfied", satisfied, [satisfied, head]) not in (first, Path(sys.executable))
+    reason = reason.replace("head's", "the other side's")
+    assert f"{reason}creating an environment for satisfied" in capsys.readouterr().err
     assert python_for("other", side("same", lock)) == first
     assert python_for("other", side("other", "library==4\n")) != first
-    assert len(calls()) == 2
+    assert len(calls()) == 3
     assert calls()[0].startswith("-m pip install ")
     assert calls()[0].endswith(f" --no-deps -r {LOCK}")
 

@@ -120,6 +120,21 @@ class Unlike:
         self.held = held
 
 
+class Table:
+    """A table of numbers and texts, like a pandas DataFrame."""
+
+    def __init__(self, *row):
+        self.row = row
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array([self.row], object)
+
+    def __eq__(self, other):
+        return np.asarray(self) == np.asarray(other)
+
+    __hash__ = None
+
+
 class Broken(Sequence):
     """A sequence whose items cannot be read."""
 
@@ -151,7 +166,7 @@ ITSELF.append(ITSELF)
      (np.array([1, "a"], object), np.array([1, "b"], object)),
      (np.array([(1, 2.5)], PAIRS), np.array([(1, 2.6)], PAIRS)),
      (np.ma.array([1.5, 2.5], mask=[0, 1]), np.ma.array([1.5, 2.5], mask=[1, 0])),
-     (Point(1, 2), Point(1, 3))],
+     (Point(1, 2), Point(1, 3)), (Table(1.5, "a"), Table(1.5, "b"))],
 )  # fmt: skip
 def test_different_values_are_different_outputs(folder, one, other):
     assert saved_same(folder, one, copy.deepcopy(one), 1e-9)

@@ -115,7 +115,7 @@ FAILED, SKIPPED, ABSENT = {"failed": "why"}, {"skipped": "why"}, {"failed": "lon
         (FAILED, SKIPPED, False, "error", "head: skipped: why"),
         (FAILED, READY, True, "error", "base: why"),
         (FAILED, READY, False, "new", "base: why"),
-        (SKIPPED, READY, True, "error", "base: skipped: why"),
+        (SKIPPED, READY, True, "new", "base: skipped: why"),
         (ABSENT, READY, False, "new", "base: why"),
         (ABSENT, READY, True, "error", "base: why, although base lists this benchmark"),
     ],
@@ -134,6 +134,12 @@ def test_an_injected_slowdown_slows_head_alone():
     pairs, (workers, _) = pairs_of(), workers_of(sample(1.0), sample(3.0))
     for _ in range(4):  # the order of the sides varies
         assert pairs.block(workers, "a", SamplePlan(7, 3, True), 0.5) == (2.0, 7.0)
+
+
+def test_a_timer_that_does_not_advance_is_an_error_of_the_case():
+    pairs, (workers, _) = pairs_of(), workers_of({"sample": {"seconds": 0.0}}, {"sample": {"seconds": 1.0}})
+    with pytest.raises(CaseError, match="a sample took no time by its timer, which is too coarse"):
+        pairs.block(workers, "a", SamplePlan(7, 3, True))
 
 
 def test_power_slows_each_call_of_a_turn_by_the_fraction():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
 import sys
 from pathlib import Path
 
@@ -149,3 +150,10 @@ def test_a_pair_whose_worker_does_not_start_is_an_error_and_leaves_no_process(ro
     with pytest.raises(PairError, match=r"^base: ended with code 1$"), pairs(base, head).workers(cores(False)):
         pytest.fail("the pair started")
     assert children() <= before
+
+
+def test_interpreter_options_that_change_the_time_are_passed_to_workers():
+    command = "from rlgauge.workers import interpreter_options; print(*interpreter_options())"
+    options = "-O", "-X", "utf8", "-X", "int_max_str_digits=0"
+    done = subprocess.run([sys.executable, *options, "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["-O", "-X", "utf8", "-X", "int_max_str_digits=0"]

@@ -10,14 +10,14 @@ import pytest
 from rlgauge.benchmarks import builds
 from rlgauge.rule import GateError
 
-from .made import FLAT_TESTS, QUICK, WHOLE, Repository, compiled, flat, work
+from .made import CLOCK, FLAT_TESTS, QUICK, WHOLE, Repository, compiled, flat, work
 
 SLOW, KEPT = (f"benchmarks/test_sum.py::test_{name}" for name in ("slow", "kept"))
 BUILD = "python -m pip install --no-deps --no-build-isolation --quiet --disable-pip-version-check ."
 IN_PLACE = "python setup.py --quiet build_ext --inplace"
 INSTALL = (  # a package, and an empty one that would shadow a package of benchmarks
-    "import pathlib, sysconfig; site = pathlib.Path(sysconfig.get_path('purelib')); "
-    "[((site / name).mkdir(), (site / name / '__init__.py').touch()) for name in ('toy', 'benchmarks')]; "
+    "import pathlib, shutil, sysconfig; site = pathlib.Path(sysconfig.get_path('purelib')); "
+    "shutil.copytree('toy', site / 'toy'); (site / 'benchmarks').mkdir(); (site / 'benchmarks/__init__.py').touch(); "
     "(site / 'toy/sorting.py').write_text(pathlib.Path('sorting.in').read_text())"
 )
 UNBUILT = {
@@ -25,6 +25,7 @@ UNBUILT = {
     "toy/sorting.py": "raise ImportError('it is not built')\n",
     "sorting.in": work(slow=100, kept=100),
 }
+INSIDE = {"toy/tests/__init__.py": "", "toy/tests/conftest.py": CLOCK, "toy/tests/test_sorting.py": FLAT_TESTS}
 EDITABLE = """import sys
 from importlib.util import spec_from_file_location
 
@@ -66,8 +67,9 @@ def test_a_build_is_kept_for_its_command_its_flags_and_the_files_of_its_tree(tmp
     (trees[1] / "fast.c").write_text("int fast, slow;")
     assert built("true") == ["gate: building head: true"]
     assert len(built("true -j")) == 2
-    monkeypatch.setenv("CFLAGS", "-O3")
-    assert len(built("true -j")) == 2
+    for name, value in (("CFLAGS", "-O3"), ("MYPYC_OPT_LEVEL", "0")):
+        monkeypatch.setenv(name, value)
+        assert len(built("true -j")) == 2
 
 
 def test_a_build_runs_in_a_copy_of_its_tree_with_its_own_environment(tmp_path, monkeypatch):
@@ -125,6 +127,7 @@ def test_a_failed_build_is_one_line_and_leaves_nothing(tmp_path):
         pytest.param({}, [], id="files", marks=pytest.mark.slow),
         pytest.param({"benchmarks/__init__.py": ""}, [], id="package"),
         pytest.param({}, ["benchmarks/test_sorting.py"], id="conftest loaded first"),
+        pytest.param(INSIDE, ["toy/tests"], id="tests in the package"),
     ],
 )
 def test_the_built_package_is_imported_before_the_tree(tmp_path, beside, paths):

@@ -85,6 +85,11 @@ def test_close(benchmark, by):
     benchmark(lambda: np.sort(NUMBERS) + by)
 
 
+@pytest.mark.parametrize("iterations", [1, 10])
+def test_iterations(benchmark, iterations):
+    benchmark.pedantic(sorting.slow, (NUMBERS,), iterations=iterations, rounds=3)
+
+
 def test_absent(benchmark):
     pytest.importorskip("no_such_module", reason="no_such_module is not installed")
 """
@@ -122,6 +127,7 @@ VALUES = {  # low, high
     "difference": (0.0049, 0.0051),
     "difference of items": (-0.0001, 0.0001),
     "close": (0.97, 1.03),
+    "iterations": (0.98, 1.02),
     "spread": (2, 100),
     "spread of long calls": (2, 1e9),
     "allocated": (40, 200),
@@ -133,6 +139,7 @@ MEASURED = [
     comparison("difference", "*twice]", "*slow]", measure="difference"),
     comparison("difference of items", "*twice]", "*slow]", measure="difference", items=True),
     comparison("close", "*[exact]", "*[rounded]"),
+    comparison("iterations", "*iterations[1]", "*iterations[10]"),
     comparison("not the same", "*[exact]", "*[rounded]", outputs="same"),
     comparison("spread", "*scattered[10000]", "*scattered[1000]", measure="spread", outputs="ignore"),
     comparison("spread of long calls", "*long[0.5]", "*long[0.01]", measure="spread", outputs="ignore"),

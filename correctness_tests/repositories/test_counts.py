@@ -27,7 +27,10 @@ def kept(numbers):
     np.sort(np.zeros(5000))  # a long call on the fake clock, so that few are made
     return np.sort(numbers)
 '''
-TESTS = """import numpy as np
+TESTS = """import itertools
+import os
+
+import numpy as np
 import pytest
 
 from toy import sorting
@@ -44,6 +47,18 @@ def test_counted(benchmark, name, count):
 def test_words(benchmark):
     benchmark(sorting.kept, NUMBERS)
     benchmark.extra_info["exact"] = {"letters": "many"}
+
+
+def test_dies(benchmark):
+    calls = itertools.count()
+
+    def call():
+        if "GLIBC_TUNABLES" not in os.environ and next(calls) > 20:  # while memory is counted
+            os._exit(3)
+        return sorting.kept(NUMBERS)
+
+    benchmark(call)
+    benchmark.extra_info["exact"] = True
 """
 
 
@@ -84,6 +99,12 @@ def test_more_compiled_graphs_are_slower(ran):
     assert code == 1
     verdict, *notes = found["counted[leave-graphs]"]
     assert (verdict, "graphs 14 -> 19" in notes) == ("slower", True)
+
+
+def test_a_worker_that_dies_while_memory_is_counted_does_not_end_the_run(ran):
+    verdict, words = ran[1]["dies"]
+    assert (verdict, words.partition(":")[0]) == ("ok", "memory was not measured")
+    assert "ended with code 3" in words
 
 
 def test_exact_counts_that_are_no_numbers_are_an_error(ran):

@@ -9,7 +9,7 @@ import pytest
 
 from rlgauge.__main__ import main
 
-from .made import QUICK, SLOWED, Gated, Repository, eventually, flat, work
+from .made import CLOCK, QUICK, SLOWED, Gated, Repository, eventually, flat, work
 
 FILE = "benchmarks/test_endings.py"
 KILLED, LEAVES, HANGS, KEPT = (f"{FILE}::test_{name}" for name in ("killed", "leaves", "hangs", "kept"))
@@ -198,6 +198,26 @@ def kept(numbers, kept=kept):
     assert SLOWED in ran.text, "the verdicts are printed"
     assert "passed: " not in ran.text
     assert ran.artifact["records"][KEPT]["screen"]
+
+
+def test_a_run_that_no_worker_can_continue_keeps_its_measurements(toy, tmp_path):
+    fails = f"""{CLOCK}
+
+import pathlib
+
+starts = pathlib.Path({str(tmp_path)!r}, "starts")
+if os.environ.get("RLGAUGE_GATE_SIDE") == "head":
+    with starts.open("a") as file:
+        file.write("x")
+    if starts.stat().st_size > 3:
+        raise OSError("no space left")
+"""
+    toy.at("endings", {"benchmarks/conftest.py": fails, "toy/endings.py": f"{BEFORE}# changed"})
+    ran = toy.gate("HEAD", tmp_path, KEPT, rule=QUICK.replace("screen=1", "screen=4"))
+    assert ran.code == 2, ran.text
+    assert "OSError: no space left; " in ran.text
+    assert "to resume, repeat the command with --gate-resume" in ran.text
+    assert len(ran.artifact["records"][KEPT]["screen"]) == 2
 
 
 @pytest.mark.slow

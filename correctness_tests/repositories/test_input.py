@@ -49,6 +49,11 @@ def toy(tmp_path_factory):
             "git ignores own.ini, pytest's configuration file, so neither side has it: commit it",
         ),
         ({}, ["-k", "nothing"], "no test is selected: -k 'nothing' matches none; change the selection"),
+        (
+            {FILE: f"import pytest\n\npytest.importorskip('gone')\n{FLAT_TESTS}"},
+            [],
+            f"{FILE} was skipped: could not import",
+        ),
         ({}, ["-p", "no:benchmark"], "of pytest-benchmark, which is not loaded: remove -p no:benchmark"),
         ({}, ["--gate-build", "make 'all"], '--gate-build: "make \'all" is not a shell command: No closing quotation'),
         ({}, ["--gate-benchmarks", "nowhere"], "--gate-benchmarks nowhere: give an existing file or folder of this"),

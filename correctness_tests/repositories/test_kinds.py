@@ -14,9 +14,11 @@ from .made import CLOCK, QUICK, SAME, SLOWED, Repository, environment, flat, wor
 HEAD = """import asyncio
 import functools
 import itertools
+import mmap
 import os
 import random
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -157,6 +159,27 @@ def test_weave(benchmark_weave):
     pass
 
 
+@pytest.fixture
+def own(request):
+    session = request.config._benchmarksession
+    given = {"logger": session.logger, "warner": request.node.warn, "disabled": False, **session.options}
+    return BenchmarkFixture(request.node, add_stats=session.benchmarks.append, **given)
+
+
+@pytest.fixture
+def requested(request):
+    return request.getfixturevalue("benchmark")
+
+
+@pytest.mark.benchmark
+class TestRequested:
+    def test_own(self, own):
+        own(sorting.slow, NUMBERS)
+
+    def test_requested(self, requested):
+        requested(sorting.slow, NUMBERS)
+
+
 def test_alarm(benchmark):
     left = []
     signal.setitimer(signal.ITIMER_REAL, 60)
@@ -265,6 +288,32 @@ def test_fails_later(benchmark, waiting):
     benchmark.pedantic(drain, (waiting,))
     assert waiting
 """
+CHILD = """@pytest.fixture
+def counter():
+    shared = mmap.mmap(-1, 8)
+    child = os.fork()
+    while not child:
+        shared[:] = (int.from_bytes(shared[:], "little") + 1).to_bytes(8, "little")
+        time.sleep(0.0005)
+    yield lambda: int.from_bytes(shared[:], "little")
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_child(benchmark, counter):
+    counts = []
+
+    def call():
+        counts.append(counter())
+        time.sleep(0.05)
+        sorting.slow(NUMBERS)
+        counts.append(counter())
+
+    benchmark(call)
+    counted = [after - before for before, after in itertools.pairwise(counts)]
+    between = sorted(counted[1:-2:2])[:-1]  # without the wait for the other side's first call
+    assert min(counted[::2]) > 20 > max(between)
+"""
 SETS = """CASES = {("a", 10), ("b", 20), ("c", 30), ("d", 40), ("e", 50), ("f", 60), ("g", 70)}
 
 
@@ -349,11 +398,6 @@ ERRORS = {  # a test's code, and its error; on base, ``slow`` does 100 units of 
         "def test_one_side(benchmark):\n    benchmark(counted)\n    assert not on_base()\n",
         "base: its test failed: AssertionError",
     ),
-    "skips_on_base": (
-        "def test_skips_on_base(benchmark):\n    if on_base():\n        pytest.skip('not here')\n"
-        "    benchmark(counted)\n",
-        "base: skipped: not here",
-    ),
     "fixture": (
         "@pytest.fixture\ndef made():\n    if on_base():\n        raise OSError('no server')\n\n\n"
         "def test_fixture(benchmark, made):\n    benchmark(counted)\n",
@@ -374,6 +418,12 @@ def test_later(benchmark):
     benchmark(counted)
 
 
+def test_skipped_on_base(benchmark):
+    if on_base():
+        pytest.skip("not here")
+    benchmark(counted)
+
+
 @pytest.mark.xfail(reason="not yet")
 def test_expected(benchmark):
     raise NotImplementedError
@@ -386,6 +436,7 @@ FILES = {
     "mark": MARK,
     "async": ASYNC,
     "once": ONCE,
+    "child": CHILD,
     "sets": SETS,
     "parameters": PARAMETERS,
     "paths": PATHS,
@@ -436,7 +487,11 @@ def test_a_project_fixture_named_benchmark_wraps_the_gates(ran):
         "test_timer": 1.0,
         "test_weave": "error",
         "test_alarm": 1.1,
+        "TestRequested::test_own": "error",
+        "TestRequested::test_requested": 1.1,
     }
+    own = ran.findings["benchmarks/test_fixtures.py::TestRequested::test_own"]
+    assert own == ("error", "head: it measures with a BenchmarkFixture of its own: use the fixture benchmark")
     assert "the gate does not support benchmark.weave" in ran.findings["benchmarks/test_fixtures.py::test_weave"][1]
 
 
@@ -461,6 +516,10 @@ def test_a_test_that_asks_for_one_call_is_run_again_for_each_sample_unless_a_cal
         "test_fails_later": "error",
     }
     assert "its test failed: AssertionError: assert []" in ran.findings["benchmarks/test_once.py::test_fails_later"][1]
+
+
+def test_a_child_process_stands_still_during_the_turns_of_the_other_side(ran):
+    assert verdicts(ran, "child") == {"test_child": 1.1}, ran.findings
 
 
 def test_an_async_test_needs_a_plugin_that_awaits_it(ran):
@@ -505,6 +564,10 @@ def test_a_test_that_skips_on_both_sides_is_skipped(ran):
     assert ran.findings["benchmarks/test_errors.py::test_later"] == ("skipped", "later")
     assert ran.findings["benchmarks/test_errors.py::test_expected"] == ("skipped", "xfail: not yet")
     assert "4 skipped" in ran.text
+
+
+def test_a_test_that_skips_on_base_alone_is_new(ran):
+    assert ran.findings["benchmarks/test_errors.py::test_skipped_on_base"] == ("new", "base: skipped: not here")
 
 
 def test_a_new_test_whose_fixture_needs_what_base_lacks_is_new(ran):

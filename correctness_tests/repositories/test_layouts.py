@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from .made import CLOCK, QUICK, Repository, environment, work
-from .test_locked import WHEEL, wheel
+from .test_locked import BARE, WHEEL, wheel
 
 IGNORED = "__pycache__/\n*.egg-info/\n.rlgauge/\n"
 PROJECT = """[build-system]
@@ -301,7 +301,7 @@ def test_a_project_has_its_installed_version_in_the_environment_of_a_lock_file(t
     }
     made = Repository(tmp_path / "repository", files)
     install(python, made.root)
-    made.write({"lock.txt": "# nothing\n"})
+    made.write({"lock.txt": f"./{BARE}\n", BARE: wheel("bare")})
     code, text = gated(made, tmp_path, python=python)
     assert (code, "passed: 1 ok" in text) == (0, True), text
 
@@ -480,6 +480,16 @@ def test_a_file_that_base_alone_loads_is_an_error_that_names_it(tmp_path):
     assert "it loads pkg/extra.py: add the file to its depends in [tool.rlgauge]" in text
 
 
+def test_data_that_a_conftest_loads_is_an_error_that_names_it(tmp_path):
+    reads = "import pathlib\n\nROWS = pathlib.Path(__file__).with_name('rows.json').read_text()\n"
+    files = {"pkg/__init__.py": reads, "pkg/rows.json": "[1]\n", "tests/conftest.py": f"{CLOCK}\n\nimport pkg\n"}
+    made = Repository(tmp_path / "repository", DEPENDING | files)
+    made.at("start", {"pkg/rows.json": "[2]\n"})
+    code, text = gated(made, tmp_path, "-k", "test_one")
+    assert code != 0
+    assert "it loads pkg/rows.json: add the file to its depends in [tool.rlgauge]" in text
+
+
 def test_depends_may_have_wildcards(tmp_path):
     settings = DEPENDING["pyproject.toml"].replace("pkg/one.py", "pkg/o*.py")
     assert settings != DEPENDING["pyproject.toml"]
@@ -500,8 +510,57 @@ def test_a_path_that_does_not_exist_is_not_loaded(tmp_path):
 def test_lock_files_always_count(tmp_path):
     made = Repository(tmp_path / "repository", {**DEPENDING, "uv.lock": "a==1\n"})
     made.at("start", {"uv.lock": "a==2\n"})
-    _, text = gated(made, tmp_path, COLLECT)
+    _, text = gated(made, tmp_path)
     assert "2 to time" in text
+    assert "base and head differ in uv.lock, but both run with the packages that are installed here; " in text
+
+
+def test_a_base_whose_own_benchmarks_cannot_be_listed_is_reported(tmp_path):
+    made = Repository(tmp_path / "repository", DEPENDING | {"tests/conftest.py": "import no_such_module\n"})
+    made.at("start", {"tests/conftest.py": CLOCK, "pkg/one.py": work(slow=100) + "# changed\n"})
+    code, text = gated(made, tmp_path)
+    assert code == 0, text
+    assert "base's own benchmarks cannot be listed, so that none is reported as gone: " in text
+
+
+def test_a_test_that_base_lacks_too_is_not_gone_against_an_anchor(tmp_path):
+    made = Repository(tmp_path / "repository", DEPENDING)
+    made.commit("removed", {"tests/test_two.py": None})
+    made.at("removed", {"pkg/one.py": work(slow=101)})
+    _, text = gated(made, tmp_path, "--gate-anchor=start", COLLECT, against="removed")
+    assert (text.count("1 benchmark, 1 to time"), "gone" in text) == (2, False), text
+    _, text = gated(made, tmp_path, COLLECT)
+    assert "1 to time, 1 gone" in text
+
+
+def test_a_helper_installed_editable_inside_the_benchmarks_has_a_copy_on_each_side(tmp_path):
+    helper = {"tests/tools/src/helper/__init__.py": "from pkg.one import slow\n\n__all__ = ['slow']\n"}
+    made = Repository(tmp_path / "repository", DEPENDING | helper | {"tests/test_one.py": USES.format(module="helper")})
+    starts = f"import sys\n\nsys.path.append({str(made.root / 'tests/tools/src')!r})\n"  # in place of a .pth file
+    changed = work(slow=100) + "# changed\n"
+    made.at("start", {"pkg/one.py": changed, str(tmp_path / "site/sitecustomize.py"): starts})
+    code, text = gated(made, tmp_path, PYTHONPATH=str(tmp_path / "site"))
+    assert code == 0, text
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "words"),
+    [("python", 0, "sub: base apps/sub/python/sub/__init__.py"), ("a/b", 2, "base imports sub from")],
+)
+def test_a_project_of_the_repository_is_not_imported_from_where_it_is_installed(tmp_path, source, code, words):
+    file = f"apps/sub/{source}/sub/__init__.py"
+    files = {file: work(slow=100), "apps/sub/pyproject.toml": PROJECT.format("Sub"), ".gitignore": IGNORED}
+    files |= {"tests/conftest.py": CLOCK, "tests/test_sub.py": USES.format(module="sub")}
+    made = Repository(tmp_path / "repository", files)
+    site = tmp_path / "site"
+    made.at("start", {
+        file: work(slow=100) + "# changed\n",
+        str(site / "sub/__init__.py"): work(slow=100),
+        str(site / "sub-1.dist-info/METADATA"): "Metadata-Version: 2.1\nName: sub\nVersion: 1\n",
+        str(site / "sub-1.dist-info/RECORD"): "sub/__init__.py,,\n",
+    })  # fmt: skip
+    found, text = gated(made, tmp_path, "-vv", PYTHONPATH=str(site))
+    assert (found, words in text) == (code, True), text
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A base whose lock file needs other packages runs in its own environment, which is created once."""
+"""Sides whose lock files need other packages run in environments of their own, which are created once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from .made import FIND, Repository, flat
 
-WHEEL = "units-1.0-py3-none-any.whl"
+WHEEL, BARE = "units-1.0-py3-none-any.whl", "bare-1.0-py3-none-any.whl"
 BY_LIBRARY = '''"""Sorts as many times as a library defines."""
 
 import numpy as np
@@ -34,28 +34,29 @@ def kept(numbers):
 '''
 
 
-def wheel():
-    """Return a wheel that defines the units of work and makes this environment's packages importable."""
+def wheel(name="units"):
+    """Return a wheel that makes this environment's packages importable; ``units`` also defines the units of work."""
+    info, tag = f"{name}-1.0.dist-info", "Root-Is-Purelib: true\nTag: py3-none-any\n"
     files = {
-        "library_of_units.py": "SLOW = 100\n",
         "here.pth": sysconfig.get_paths()["purelib"] + "\n",
-        "units-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: units\nVersion: 1.0\n",
-        "units-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\n{tag}",
+        **({"library_of_units.py": "SLOW = 100\n"} if name == "units" else {}),
     }
     record = "".join(
-        f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b'=').decode()},"
+        f"{file},sha256={base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b'=').decode()},"
         f"{len(text)}\n"
-        for name, text in files.items()
+        for file, text in files.items()
     )
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for name, text in {**files, "units-1.0.dist-info/RECORD": record + "units-1.0.dist-info/RECORD,,\n"}.items():
-            archive.writestr(name, text)
+        for file, text in {**files, f"{info}/RECORD": f"{record}{info}/RECORD,,\n"}.items():
+            archive.writestr(file, text)
     return packed.getvalue()
 
 
 @pytest.mark.slow
-def test_a_base_with_other_dependencies_gets_its_own_environment_once(tmp_path):
+def test_sides_with_other_dependencies_get_environments_of_their_own_once(tmp_path):
     locked = {
         "lock.txt": f"./{WHEEL}\n",
         WHEEL: wheel(),
@@ -63,13 +64,13 @@ def test_a_base_with_other_dependencies_gets_its_own_environment_once(tmp_path):
         "pyproject.toml": '[tool.rlgauge]\nlock = "lock.txt"\n',
     }
     toy = Repository(tmp_path / "toy", flat() | locked)
-    toy.commit("upgraded", {"lock.txt": "# the library is gone\n", WHEEL: None})
+    toy.commit("upgraded", {"lock.txt": f"./{BARE}\n", BARE: wheel("bare"), WHEEL: None})
     ran = toy.gate("HEAD~1", tmp_path, rule=FIND)
     assert ran.code == 1, ran.text
     assert ran.findings["benchmarks/test_sorting.py::test_slow"] == ("slower",)  # only the installed packages differ
     assert ran.findings["benchmarks/test_sorting.py::test_kept[50]"] == ("ok",)
     made = {path: path.stat().st_mtime_ns for path in toy.root.glob(".git/rlgauge/env-*/pyvenv.cfg")}
-    assert len({path.parent for path in made}) == 1
+    assert len({path.parent for path in made}) == 2
     code, text = toy.run(*toy.command("HEAD~1", tmp_path), "--collect-only")
     assert code == 0, text
     assert {path: path.stat().st_mtime_ns for path in toy.root.glob(".git/rlgauge/env-*/pyvenv.cfg")} == made

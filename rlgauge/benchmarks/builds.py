@@ -13,10 +13,9 @@ import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
-from rlgauge import revisions
-from rlgauge.environments import log, remove_old
+from rlgauge import process, revisions
+from rlgauge.environments import PythonFor, log, remove_old
 from rlgauge.resume import hash_of_installed
 from rlgauge.rule import GateError
 
@@ -27,8 +26,9 @@ if sys.platform != "win32":  # where the gate only reports that it is not suppor
 
 KEPT = 4  # most recently used builds
 FLAGS = (  # variables that change what a compiler makes
-    "CC", "CXX", "CFLAGS", "CPPFLAGS", "CXXFLAGS", "FFLAGS", "LDFLAGS", "RUSTFLAGS", "CMAKE_ARGS", "SKBUILD_CMAKE_ARGS",
+    "CC", "CXX", "CFLAGS", "CPPFLAGS", "CXXFLAGS", "FFLAGS", "LDFLAGS", "RUSTFLAGS",
 )  # fmt: skip
+FLAG_PREFIXES = "CARGO_", "CMAKE_", "CYTHON", "MATURIN_", "MYPYC_", "PYO3_", "SKBUILD_"  # of others that do
 VERSIONS = (  # variables that give a version to build backends that ask git for it
     "SETUPTOOLS_SCM_PRETEND_VERSION", "PDM_BUILD_SCM_VERSION", "POETRY_DYNAMIC_VERSIONING_BYPASS",
 )  # fmt: skip
@@ -41,7 +41,7 @@ FINDERS_LAST = f"import sys; sys.meta_path.sort(key=lambda finder: any(hasattr(f
 @contextmanager
 def builds(
     cache: Path, command: str, files_of: Callable[[Path], Sequence[Path]], folder: str = "."
-) -> Iterator[Callable[[str, Path], Path]]:
+) -> Iterator[PythonFor]:
     """Provide ``python_for(name, code)``: the interpreter of an environment in which that tree is built.
 
     Args:
@@ -59,8 +59,9 @@ def builds(
     with ExitStack() as locks:
         locked: set[Path] = set()
 
-        def python_for(name: str, code: Path) -> Path:
-            flags = [os.environ.get(name) for name in FLAGS]
+        def python_for(name: str, code: Path, codes: Sequence[Path] = ()) -> Path:
+            names = sorted(name for name in os.environ if name in FLAGS or name.startswith(FLAG_PREFIXES))
+            flags = [(name, os.environ[name]) for name in names]
             here = f"{sys.version} {sys.prefix} {flags} {hash_of_installed()}"
             key = f"{folder} {command} {here} {revisions.digest(code, files_of(code))}"
             target = cache / f"build-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
@@ -123,11 +124,11 @@ def build(target: Path, code: Path, words: Sequence[str], name: str, folder: str
             variables.setdefault(variable, "0")
         variables.setdefault("PYTHONUNBUFFERED", "1")  # otherwise its output may follow the error
         variables |= {"VIRTUAL_ENV": str(target / "env"), "PATH": f"{python.parent}:{variables.get('PATH', '')}"}
-        output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        done: Any = subprocess.run(words, cwd=target / "tree" / folder, env=variables, **output)  # type: ignore[call-overload]
-        if done.returncode:
-            printed = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-            last = printed[-1] if printed else f"exit code {done.returncode}"
+        with process.started(words, cwd=target / "tree" / folder, env=variables) as command:
+            output, _ = command.communicate()
+        if command.returncode:
+            printed = [line.strip() for line in output.splitlines() if line.strip()]
+            last = printed[-1] if printed else f"exit code {command.returncode}"
             raise GateError(f"{name}: the build failed: {last}")
     except BaseException as error:
         shutil.rmtree(target, ignore_errors=True)

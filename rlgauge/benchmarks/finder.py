@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Collection, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+TEST_FOLDER = re.compile("(tests?|testing|bench(es|marks?|marking|s)?|perf(ormance)?([_-]?tests?)?)", re.IGNORECASE)
+TESTS = re.compile(f"{TEST_FOLDER.pattern}|conftest|(test|bench|perf)_.*|.*_(test|bench|benchmark)s?", re.IGNORECASE)
 # attributes with the names of modules, of the finders for editable installs of meson-python and scikit-build-core
 KNOWN = "_top_level_modules", "known_source_files", "known_wheel_files"
 
@@ -17,10 +21,15 @@ class PackageFinder(MetaPathFinder):
     """Looks for packages in directories ahead of ``sys.path``, where pytest inserts test directories first.
 
     Finders for an editable install of these packages are set aside: they would still find the packages' submodules.
+
+    Args:
+        names: names of the packages.
+        folders: directories from which they are imported.
+        sources: directories of their source trees, from which pytest collects tests that are inside a package.
     """
 
-    def __init__(self, names: Collection[str], folders: Sequence[str]) -> None:
-        self.names, self.folders = frozenset(names), list(folders)
+    def __init__(self, names: Collection[str], folders: Sequence[str], sources: Sequence[str] = ()) -> None:
+        self.names, self.folders, self.sources = frozenset(names), list(folders), sources
         self.set_aside = [finder for finder in sys.meta_path if self.is_editable(finder)]
         sys.meta_path[:] = [self, *(finder for finder in sys.meta_path if finder not in self.set_aside)]
 
@@ -32,11 +41,25 @@ class PackageFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find one of these packages; a directory without ``__init__.py`` is left to ``sys.path``."""
-        if path is not None or fullname not in self.names:
+        """Find one of these packages or tests in it; a directory without ``__init__.py`` is left to ``sys.path``."""
+        folders, (package, _, name) = self.folders, fullname.rpartition(".")
+        if path is not None:
+            if fullname.partition(".")[0] not in self.names or not TESTS.fullmatch(name):
+                return None
+            built = PathFinder.find_spec(fullname, path)
+            if built and built.origin and not built.origin.endswith(".py"):  # compiled: a module of the package
+                return None
+            folders = [str(Path(source, *package.split("."))) for source in self.sources]
+        elif fullname not in self.names:
             return None
-        spec = PathFinder.find_spec(fullname, self.folders)
+        spec = PathFinder.find_spec(fullname, folders)
         return spec if spec and spec.loader and spec.origin else None
+
+    def forget_sources(self) -> None:
+        """Forget the modules of these packages that a ``conftest.py`` has imported from elsewhere, except tests."""
+        for name in list(sys.modules):
+            if name.partition(".")[0] in self.names and not TESTS.fullmatch(name.rpartition(".")[2]):
+                del sys.modules[name]
 
     def remove(self) -> None:
         """Uninstall this finder, and restore those that it has set aside."""

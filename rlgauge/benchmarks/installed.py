@@ -61,21 +61,38 @@ def source_of(distribution: metadata.Distribution) -> tuple[Path | None, bool]:
     return None, False
 
 
-def copied_projects(top: Path) -> tuple[list[Path], dict[str, Path]]:
+def copied_projects(top: Path, projects: Sequence[Path]) -> tuple[list[Path], dict[str, Path]]:
     """Return the directories of a repository's projects that are installed as copies.
 
-    First those without compiled files, whose source trees can be imported instead; then the others, by module name.
+    First those without compiled files, whose source trees can be imported instead; then all, by module name.
+    `projects` are the directories of all projects, one of which may be installed from elsewhere by its name.
     """
-    folders, compiled = list[Path](), dict[str, Path]()
+    folders, modules = list[Path](), dict[str, Path]()
+    by_name = {normalised(name): folder for folder in projects if (name := project_name(folder))}
     for distribution in metadata.distributions():
         folder, editable = source_of(distribution)
+        if folder is None:
+            named = by_name.get(normalised(distribution.metadata["Name"] or ""))
+            folder = named if named and is_copy(distribution) else None
         if folder and folder.is_dir() and folder.is_relative_to(top):
             files = distribution.files or []
-            if any(file.suffix == ".so" for file in files):  # maturin calls such a copy editable
-                compiled |= dict.fromkeys(module_names(files), folder)
-            elif not editable:
+            compiled = any(file.suffix == ".so" for file in files)  # maturin calls such a copy editable
+            if compiled or not editable:
+                modules |= dict.fromkeys(module_names(files), folder)
+            if not compiled and not editable:
                 folders.append(folder)
-    return sorted(folders), compiled
+    return sorted(folders), modules
+
+
+def is_copy(distribution: metadata.Distribution) -> bool:
+    """Return whether a distribution has installed its own files, and no path to a source tree."""
+    files = distribution.files or []
+    return bool(distribution.read_text("RECORD")) and not any(file.suffix == ".pth" for file in files)
+
+
+def normalised(name: str) -> str:
+    """Return the name of a distribution as it is compared: in lower case, with one kind of separator."""
+    return re.sub("[-_.]+", "-", name).lower()
 
 
 def project_name(folder: Path) -> str:

@@ -59,10 +59,8 @@ def check(
 
 
 def same_copies(source: Benchmarks, codes: Sequence[Path]) -> set[str]:
-    """Return the modules of sibling projects, installed as compiled copies, whose sources are the same."""
-    folders = {
-        name: source.relative(folder) for name, folder in source.compiled_copies.items() if folder != source.root
-    }
+    """Return the modules of sibling projects, installed as copies, whose sources are the same."""
+    folders = {name: source.relative(folder) for name, folder in source.copied_modules.items() if folder != source.root}
     return {name for name, folder in folders.items() if len({source.digest(code, (folder,)) for code in codes}) == 1}
 
 
@@ -83,7 +81,7 @@ def shadowed(source: Benchmarks, sides: Sequence[Side], origins: Sequence[Mappin
 
 def wrong_import(side: Side, source: str, built: bool) -> GateError:
     """Return the error for a side that imports a module from elsewhere than its own tree, or than its build."""
-    hint = "if the package is compiled, add --gate-build"
+    hint = "if the package is compiled, add --gate-build, or else its folder to pythonpath in pytest's settings"
     if built:
         hint = "if it is an editable install, uninstall it; if it is another project, build that too"
     return GateError(

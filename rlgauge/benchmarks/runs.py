@@ -88,6 +88,7 @@ class Runs(worker.Requests):
         while not finished():
             line = self.requests.readline()
             if not line:
+                self.signal_children(signal.SIGCONT)
                 if any(isinstance(prepared, TimedFunction) for prepared in self.prepared.values()):
                     raise pytest.exit.Exception("the gate has ended", 0)  # a test is waiting: tear down its fixtures
                 return
@@ -259,10 +260,11 @@ class Runs(worker.Requests):
 
     def run_again(self, runs: OnceRuns) -> None:
         """Let the current run of the test end, and run the test for further samples; the reply is sent later."""
-        self.once_runs, self.again = runs, True
+        self.once_runs, self.again, self.children = runs, True, []
 
     def close(self, identity: str) -> Any:
         """Close a canary, or let a test continue to its end; the reply of ``prepare`` then reports how it ended."""
+        self.children = []
         prepared = self.prepared.pop(identity)
         if isinstance(prepared, TimedFunction):
             self.closed = True
@@ -273,6 +275,10 @@ class Runs(worker.Requests):
     def outcome(self, identity: str) -> dict[str, Any]:
         """Return how a test ended, either before its case was prepared or after it was closed."""
         self.prepared.pop(identity, None)
+        session = getattr(self.items[identity].config, "_benchmarksession", None)
+        measurements: list[object] = getattr(session, "benchmarks", [])
+        measured = bool(measurements)
+        measurements.clear()
         failed = [report for report in self.reports if report.failed]
         skipped = [report for report in self.reports if report.skipped]
         if failed:
@@ -287,13 +293,17 @@ class Runs(worker.Requests):
             return {"failed": "it never calls benchmark: call benchmark(function, ...) in the test"}
         if not self.closed:
             return {"failed": "it catches an error of the timed function: let the test fail"}
+        if measured:
+            return {"failed": "it measures with a BenchmarkFixture of its own: use the fixture benchmark"}
         return self.exact_counts() | self.figures()
 
     def exact_counts(self) -> dict[str, Any]:
         """Return the counts in ``extra_info["exact"]``, if they are wanted."""
         assert self.fixture
         counts = self.fixture.extra_info.get("exact", {}) if self.fixture.counting else {}
-        if not isinstance(counts, dict) or not all(type(number) is int for number in counts.values()):
+        if not isinstance(counts, dict):  # of the project, with another meaning
+            return {}
+        if not all(type(number) is int for number in counts.values()):
             return {"failed": f'extra_info["exact"]: {counts!r} is not a dictionary of whole numbers'}
         return {"exact": {str(name): number for name, number in counts.items()}} if counts else {}
 

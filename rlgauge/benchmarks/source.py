@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -20,16 +20,17 @@ from rlgauge import machine, process, revisions
 from rlgauge.allowed import last_match, parse_renamed
 from rlgauge.case import TOLERANCE, Case
 from rlgauge.config import FILE, Config, settings_folder
-from rlgauge.environments import environments
+from rlgauge.environments import PythonFor, environments
 from rlgauge.interrupts import defer_interrupts
 from rlgauge.progress import number_of
 from rlgauge.rule import GateError
-from rlgauge.workers import PYTHON, Side, Worker, WorkerError, cache_variables
+from rlgauge.workers import PYTHON, Side, Worker, WorkerError, cache_variables, interpreter_options
 
 from . import command, installed, marks, origins, trees, unchanged
 from .builds import builds, packages_of, tree_of
-from .finder import PackageFinder
+from .finder import TEST_FOLDER, PackageFinder
 from .fixture import is_benchmark, missing_plugin
+from .runs import skip_reason
 from .unchanged import Unchanged
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ class Benchmarks:
         cache: directory of builds and environments that are kept between runs.
         artifact: default path of the JSON artifact.
         copied_projects: directories of the repository's projects that are installed as copies and not compiled.
-        compiled_copies: directories of those that are compiled, by module name.
-        project_modules: installed modules of the nearest project, and of compiled ones that are installed as copies.
+        copied_modules: directories of all that are installed as copies, by module name.
+        project_modules: installed modules of the nearest project, and of those that are installed as copies.
         own_benchmarks: whether each side has its own benchmarks, rather than head's.
         names: ids of the selected benchmarks.
         paths: files and directories of benchmarks.
@@ -76,6 +77,7 @@ class Benchmarks:
         outside: packages that a side imports from elsewhere than its tree.
         generated: package files that git ignores, which no revision has.
         python_for: while the working tree's build is in use, returns the interpreter of a tree's build.
+        warnings: further lines for the report.
     """
 
     def __init__(
@@ -95,8 +97,10 @@ class Benchmarks:
             raise GateError(f"build and {other} are both set: remove {other}, which has no effect on built packages")
         if config.lock and not (self.settings / config.lock).is_file():
             raise GateError(f"lock {config.lock!r}: {self.settings} has no such file")
-        self.copied_projects, self.compiled_copies = installed.copied_projects(self.top)
-        modules = {*installed.modules_of(self.root, self.top), *self.compiled_copies}
+        projects = [self.top / name for name in revisions.tracked(self.top, trees.PROJECT_FILES)]
+        projects = [path.parent for path in projects if not any(map(is_test_folder, path.relative_to(self.top).parts))]
+        self.copied_projects, self.copied_modules = installed.copied_projects(self.top, projects)
+        modules = {*installed.modules_of(self.root, self.top), *self.copied_modules}
         self.project_modules = sorted(name for name in modules if not is_test_folder(name))
         self.names: list[str] = []
         self.paths: list[str] = []
@@ -107,7 +111,8 @@ class Benchmarks:
         self.origins: dict[str, list[str]] = {}
         self.outside: set[str] = set()
         self.generated: list[str] = []
-        self.python_for: Callable[[str, Path], Path] | None = None
+        self.python_for: PythonFor | None = None
+        self.warnings: list[str] = []
         self.digest = functools.cache(self.digest_of)
         self.ignore = [*config.ignore, *map(self.from_settings, config.ignore)]
         self.artifact.parent.mkdir(exist_ok=True)
@@ -186,7 +191,8 @@ class Benchmarks:
         """
         bases = list(dict.fromkeys([self.root, self.start, self.settings, *self.copied_projects]))
         guessed = [base / "src" for base in bases if not trees.shadows_library(base / "src")]
-        guessed += [self.root / name for name in trees.folders_of(self.root, self.project_modules)]
+        projects = [self.root, *self.copied_projects]
+        guessed += [project / name for project in projects for name in trees.folders_of(project, self.project_modules)]
         candidates = (*installed.path_folders(), *installed.editable_folders(), *guessed, *bases)
         pythonpath = [Path(path).resolve() for path in self.run.getini("pythonpath")] if self.run else []
         folders = [self.relative(path) for path in pythonpath if path.is_relative_to(self.top)]
@@ -223,9 +229,12 @@ class Benchmarks:
 
     def why_none(self) -> str:
         """Return why pytest selects no test."""
+        reporter = self.run.pluginmanager.getplugin("terminalreporter") if self.run else None
+        skipped = reporter.stats.get("skipped") if reporter else None
+        end = f"; {skipped[0].nodeid} was skipped: {skip_reason(skipped[0])}" if skipped else ""
         if given := self.selection():
-            return f"{given} matches none; change the selection"
-        return "pytest found none, or a plugin or conftest.py deselected all; give paths of benchmarks"
+            return f"{given} matches none; change the selection{end}"
+        return f"pytest found none, or a plugin or conftest.py deselected all; give paths of benchmarks{end}"
 
     def selection(self) -> str:
         """Return the options that select tests by keyword or mark, for a message; empty if there are none."""
@@ -282,9 +291,15 @@ class Benchmarks:
         variables = {**side.variables, "PYTHONPATH": self.search_path(code, side.python, side.root.parent)}
         try:
             own = replace(side, root=code, worker=worker, variables=variables, start=self.start_in(code))
-            return {*self.collect(own)["listing"], *self.renamed.values()}
-        except WorkerError:  # a file cannot be imported: do not report anything as gone
+            found = self.collect(own)
+        except WorkerError as error:  # do not report anything as gone
+            self.warnings.append(f"base's own benchmarks cannot be listed, so that none is reported as gone: {error}")
             return []
+        self.warnings += [
+            f"base's own benchmarks in {file} cannot be listed, so that none is reported as gone: {reason}"
+            for file, reason in found["broken"].items()
+        ]
+        return {*found["listing"], *self.renamed.values()}
 
     def collected_paths(self) -> list[str]:
         """Return the paths and test ids that pytest was asked to collect."""
@@ -402,20 +417,25 @@ class Benchmarks:
             modules = filter(installed.is_module, packages_of(python).iterdir())
             built = {path.name.partition(".")[0] for path in modules}
             names |= {name for name in built if not is_test_folder(name)}  # many wheels contain their tests
+        names.discard(rlgauge.__name__)  # both sides run with this version of it
         return sorted(names), self.own_folders(tree, python)
 
     def own_folders(self, tree: Path, python: Path) -> list[str]:
         """Return the directories from which a side imports the packages under test."""
-        built = [packages_of(python)] if self.build else []
-        return list(map(str, [*built, *trees.import_roots(tree, self.import_folders(self.paths)[0])]))
+        built = [str(packages_of(python))] if self.build else []
+        return [*built, *self.source_folders(tree)]
+
+    def source_folders(self, tree: Path) -> list[str]:
+        """Return the directories of a tree that hold the source files of packages."""
+        return list(map(str, trees.import_roots(tree, self.import_folders(self.paths)[0])))
 
     def search_path(self, tree: Path, python: Path, folder: Path) -> str:
-        """Return a side's ``PYTHONPATH``: its build, its tree, this package (in `folder`), then the user's entries.
+        """Return a side's ``PYTHONPATH``: this package (in `folder`), its build, its tree, then the user's entries.
 
         The user's entries inside the repository point into the side's tree.
         """
         users = [tree / self.relative(path) if path.is_relative_to(self.top) else path for path in users_path()]
-        return os.pathsep.join(map(str, [*self.own_folders(tree, python), folder / "tool", *users]))
+        return os.pathsep.join(map(str, [folder / "tool", *self.own_folders(tree, python), *users]))
 
     def worker_arguments(
         self,
@@ -459,6 +479,7 @@ class Benchmarks:
             "arguments": [*selection, *command.COMMON, *options, *(str(tree / file) for file in files)],
             "packages": packages,
             "import_folders": folders if self.build else [],
+            "sources": self.source_folders(tree),
             "root": str(self.top),
             "folder": str(folder.resolve()),
             "tree": str(tree.resolve()),
@@ -467,7 +488,7 @@ class Benchmarks:
             "own_benchmarks": self.own_benchmarks,
             "renamed": renamed or {},
         }
-        return "-c", START, json.dumps(settings)
+        return *interpreter_options(), "-c", START, json.dumps(settings)
 
     def has_plugin(self, name: str) -> bool:
         """Return whether a worker's pytest will have a plugin of pytest itself."""
@@ -475,15 +496,15 @@ class Benchmarks:
 
     # Builds and environments
 
-    def environments(self) -> AbstractContextManager[Callable[[str, Path], Path]]:
-        """Return ``python_for(name, code)``: this interpreter, or that of the side's build or lock file."""
+    def environments(self) -> AbstractContextManager[PythonFor]:
+        """Return ``python_for(name, code, codes)``: this interpreter, or that of the side's build or lock file."""
         if self.build:
             return nullcontext(self.python_for) if self.python_for else self.builds()
         if self.config.lock:
             return environments(self.cache, self.config.lock, self.relative(self.settings))
-        return nullcontext(lambda name, code: PYTHON)
+        return nullcontext(lambda name, code, codes=(): PYTHON)
 
-    def builds(self) -> AbstractContextManager[Callable[[str, Path], Path]]:
+    def builds(self) -> AbstractContextManager[PythonFor]:
         """Return ``python_for(name, code)``, which builds a tree unless a cached build exists."""
         from_option = bool(self.run and self.run.getoption("gate_build"))
         folder = self.relative(self.start if from_option else self.settings)
@@ -504,7 +525,8 @@ class Benchmarks:
                 python = self.python_for("head", folder / "head")
             packages, folders = self.imports(tree_of(python), python)
             packages = [name for name in packages if not is_test_folder(name)]
-            finder = PackageFinder(packages, folders)
+            finder = PackageFinder(packages, folders, self.source_folders(self.top))
+            finder.forget_sources()
             try:
                 yield packages, folders
             finally:
@@ -526,6 +548,22 @@ class Benchmarks:
             if trees.is_lock(file) or trees.is_inside(file.relative_to(code).as_posix(), included)
         ]
         return revisions.digest(code, files)
+
+    def compare_locks(self, codes: Sequence[Path]) -> None:
+        """Warn if the lock files of two trees differ, although both sides run with the packages installed here."""
+        files = [{path.relative_to(code) for path in trees.code_files(code, ["."], [])} for code in codes]
+        base, head = codes
+        differing = [
+            file.as_posix()
+            for file in sorted(files[0] | files[1])
+            if revisions.digest(base, [base / file]) != revisions.digest(head, [head / file])
+        ]
+        if differing and not self.config.lock and not self.build:
+            names = ", ".join(differing)
+            self.warnings.append(
+                f"base and head differ in {names}, but both run with the packages that are installed here; to compare "
+                "with each side's own, name a lock file as lock in [tool.rlgauge]"
+            )
 
     def unchanged(self, codes: Sequence[Path], sides: Sequence[Side], cases: Sequence[Case], limit: float) -> Unchanged:
         """Return the tests not to be timed, see :func:`.unchanged.find`."""
@@ -551,6 +589,7 @@ class Benchmarks:
         if self.generated:
             files = ", ".join(self.generated)
             lines.append(f"generated files, copied from the working tree to both sides: {files}")
+        lines += dict.fromkeys(self.warnings)
         shown = [name for name in self.origins if verbose or name in self.outside]
         return lines + [f"{name}: {', '.join(self.origins[name])}" for name in shown]
 
@@ -562,4 +601,4 @@ def users_path() -> list[Path]:
 
 def is_test_folder(name: str) -> bool:
     """Return whether a directory's name is typical of tests or benchmarks."""
-    return bool(trees.TEST_FOLDER.fullmatch(name))
+    return bool(TEST_FOLDER.fullmatch(name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +11,8 @@ from pathlib import Path, PurePath, PurePosixPath
 
 from rlgauge.revisions import matches_any
 
-TEST_FOLDER = re.compile("(tests?|testing|bench(es|marks?|marking|s)?|perf(ormance)?([_-]?tests?)?)", re.IGNORECASE)
+from .finder import TEST_FOLDER
+
 NO_PACKAGE = ("src", "build", "dist", "docs", "doc", "examples", "scripts", "tools", "node_modules")
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 LOCK_FILES = (

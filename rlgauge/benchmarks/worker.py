@@ -71,18 +71,25 @@ class WorkerPlugin(Runs):
 
     Attributes:
         conftest: error message for a ``conftest.py`` that cannot be imported.
+        by_conftests: what the ``conftest.py`` files have loaded, see :meth:`loaded`.
     """
 
     def __init__(self, requests: TextIO, replies: TextIO, settings: dict[str, Any]) -> None:
         super().__init__(requests, replies, settings)
         self.files = LoadedFiles(settings["tree"]) if settings.get("trace") else None
         self.conftest = ""
+        self.by_conftests: dict[str, Any] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_load_initial_conftests(
         self, early_config: pytest.Config, parser: pytest.Parser
     ) -> Generator[None, object, object]:
-        """Disable pytest-cov, accept options of pytest-randomly, and record which ``conftest.py`` fails to import."""
+        """Disable pytest-cov, accept options of pytest-randomly, and record which ``conftest.py`` fails to import.
+
+        Of the files that are loaded before the session, only those that the ``conftest.py`` files load count.
+        """
+        if self.files:
+            self.files.take()
         options = early_config.known_args_namespace
         if hasattr(options, "cov_source"):
             options.cov_source = []
@@ -91,7 +98,9 @@ class WorkerPlugin(Runs):
             for option in ("--randomly-dont-reset-seed", "--randomly-dont-reorganize"):
                 parser.addoption(option, action="store_true")
         try:
-            return (yield)
+            result = yield
+            self.by_conftests = self.files.take() if self.files else {}
+            return result
         except Exception as error:  # pytest has no public class for it
             if path := getattr(error, "path", None):
                 self.conftest = f"{os.path.relpath(path)} cannot be imported here: {one_line(error.__cause__)}"
@@ -171,7 +180,7 @@ class WorkerPlugin(Runs):
                 "it is async def, and no plugin awaits it; enable a plugin such as pytest-asyncio, or time a function "
                 "that calls asyncio.run"
             )
-        if has_fixture(pyfuncitem):
+        if has_fixture(pyfuncitem) or self.fixture:  # a fixture of the project may have requested it by itself
             return None
         arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
         self.create_fixture(pyfuncitem).pedantic(function, kwargs=arguments)  # it may need new fixtures for each call
@@ -212,7 +221,7 @@ class WorkerPlugin(Runs):
         return result
 
     def pytest_sessionstart(self) -> None:
-        """Forget the files that pytest has read for its own configuration."""
+        """Forget the files that pytest and its plugins have opened for themselves."""
         if self.files:
             self.files.take()
 
@@ -264,7 +273,10 @@ class WorkerPlugin(Runs):
     def loaded(self) -> dict[str, Any]:
         """Return the files of this side's tree loaded since the last request, and whether a process was started."""
         assert self.files
-        return self.files.take()
+        early, self.by_conftests = self.by_conftests, {}
+        found = self.files.take()
+        spawned = found["spawned"] or bool(early.get("spawned"))
+        return {"files": sorted({*found["files"], *early.get("files", ())}), "spawned": spawned}
 
     def origins(self) -> dict[str, Any]:
         """Return the file or directory from which each package under test is imported, if it is found."""
@@ -292,32 +304,45 @@ class WorkerPlugin(Runs):
                 yield file
 
 
-def leave_working_tree(copied: Sequence[str]) -> None:
+def leave_working_tree(settings: dict[str, Any]) -> None:
     """Import nothing from directories of the working tree that this side has copies of.
 
-    Editable installs put them on ``sys.path`` or use an import finder.
+    Editable installs put them on ``sys.path`` or use an import finder. Those inside a directory of benchmarks, which
+    are not on the side's own path, are replaced by their copies.
     """
-    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) not in copied]
+    copied, root, tree = settings["copied"], settings["root"], settings["tree"]
+    prefixes = [path for path in (sys.prefix, sys.base_prefix) if is_inside(path, [root])]
+    kept = settings["folder"], tree, *prefixes, str(Path(__file__).parents[2])
+
+    def in_tree(path: str) -> str:
+        real = os.path.realpath(path)
+        outside = tree == root or not is_inside(real, [root]) or "site-packages" in real
+        return path if outside or is_inside(real, kept) else os.path.join(tree, os.path.relpath(real, root))
+
+    sys.path[:] = [in_tree(entry) for entry in sys.path if os.path.realpath(entry) not in copied]
     for name, module in list(sys.modules.items()):
         if name.startswith("__editable__"):
             mapping = getattr(module, "MAPPING", {})
-            for package in [package for package, path in mapping.items() if is_inside(path, copied)]:
-                del mapping[package]
+            for package, path in list(mapping.items()):
+                if is_inside(path, copied):
+                    del mapping[package]
+                else:
+                    mapping[package] = in_tree(path)
             for paths in getattr(module, "NAMESPACES", {}).values():
                 paths[:] = [path for path in paths if not is_inside(path, copied)]
 
 
 def is_inside(path: str, folders: Sequence[str]) -> bool:
-    """Return whether a path is in one of some directories."""
-    return any(os.path.realpath(path).startswith(f"{folder}{os.sep}") for folder in folders)
+    """Return whether a path is one of some directories, or in one of them."""
+    return any(f"{os.path.realpath(path)}{os.sep}".startswith(f"{folder}{os.sep}") for folder in folders)
 
 
 def main(requests: TextIO, replies: TextIO) -> None:
     """Run the worker's pytest."""
     settings = json.loads(sys.argv[-4])
-    leave_working_tree(settings["copied"])
+    leave_working_tree(settings)
     if settings["import_folders"]:
-        PackageFinder(settings["packages"], settings["import_folders"])
+        PackageFinder(settings["packages"], settings["import_folders"], settings["sources"])
     plugin = WorkerPlugin(requests, replies, settings)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures are torn down
     arguments = [*settings["arguments"], f"--basetemp={os.environ[TEMPORARY]}"]
