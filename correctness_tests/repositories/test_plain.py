@@ -52,7 +52,7 @@ def test_a_pair_runs_in_an_environment_with_pytest_and_pytest_benchmark_alone(tm
     names = [*source.names, SAME, SLOWED]
     records = {name: Record() for name in names}
     with laid_out(source, toy.root) as layout:
-        layout.python_for = lambda name, code: bare
+        layout.python_for = lambda name, code, codes: bare
         sides = [layout.side(None, name) for name in ("base", "head")]
         measured = Pairs(sides, 3, 60.0, dict.fromkeys(names, 0.0), layout.folder, random.Random(0))
         measured.measure(records, names, cores(all_cores=False), "screen")

@@ -70,6 +70,14 @@ def missing_plugin(item: pytest.Item) -> str | None:
     return None
 
 
+def skip_reason(report: Any) -> str:
+    """Return why a test or a file was skipped, or why a test was expected to fail."""
+    if hasattr(report, "wasxfail"):
+        return f"xfail: {report.wasxfail.removeprefix('reason: ')}"
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+    return str(reason).removeprefix("Skipped: ")
+
+
 class MisuseError(Exception):
     """A test uses the fixture in a way that cannot be timed; the message gives the problem and a remedy."""
 

@@ -25,7 +25,7 @@ from rlgauge import worker
 from rlgauge.parameters import describe_parameters
 from rlgauge.workers import SIDE, TEMPORARY
 
-from .fixture import Benchmark, MisuseError, TimedFunction, has_fixture
+from .fixture import Benchmark, MisuseError, TimedFunction, has_fixture, skip_reason
 from .once import LONG_CALL, OnceRuns, Trial
 
 PHASES = {"setup": "set-up", "call": "test", "teardown": "teardown"}
@@ -371,14 +371,6 @@ def seed_all() -> None:
         bit_generator.randbits = random.Random(worker.SEED).getrandbits  # type: ignore[attr-defined]
     if torch := sys.modules.get("torch"):
         torch.manual_seed(worker.SEED)
-
-
-def skip_reason(report: Any) -> str:
-    """Return why a test or a file was skipped, or why a test was expected to fail."""
-    if hasattr(report, "wasxfail"):
-        return f"xfail: {report.wasxfail.removeprefix('reason: ')}"
-    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
-    return str(reason).removeprefix("Skipped: ")
 
 
 def one_line(error: BaseException | None) -> str:

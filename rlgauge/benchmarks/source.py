@@ -29,8 +29,7 @@ from rlgauge.workers import PYTHON, Side, Worker, WorkerError, cache_variables, 
 from . import command, installed, marks, origins, trees, unchanged
 from .builds import builds, packages_of, tree_of
 from .finder import TEST_FOLDER, PackageFinder
-from .fixture import is_benchmark, missing_plugin
-from .runs import skip_reason
+from .fixture import is_benchmark, missing_plugin, skip_reason
 from .unchanged import Unchanged
 
 if TYPE_CHECKING:

@@ -42,9 +42,10 @@ from rlgauge.benchmarks.fixture import (
     has_fixture,
     is_benchmark,
     missing_plugin,
+    skip_reason,
 )
 from rlgauge.benchmarks.loaded import LoadedFiles
-from rlgauge.benchmarks.runs import Runs, last_line, one_line, seed_all, skip_reason
+from rlgauge.benchmarks.runs import Runs, last_line, one_line, seed_all
 from rlgauge.options import OVERRIDDEN
 from rlgauge.parameters import describe_parameters
 from rlgauge.plugin import MARK
