@@ -94,7 +94,7 @@ def bisect(options: argparse.Namespace) -> int:
     source = benchmarks_here()
     rule = source.config.rules(options.rule)
     with interruptible("no commit was found"):
-        cases = all_cases(source)
+        cases = all_cases(source, [options.benchmark])
         case = cases[resolve_id(options.benchmark, cases, "rlgauge bisect", source.broken)]
         source.names = [case.id]  # workers collect only its file
         commit = search(source, options.good, options.bad, case, rule, limit=options.limit)

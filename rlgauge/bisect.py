@@ -89,6 +89,7 @@ def bisect(
 
         def compare(base: str, head: str, count: int) -> CommitComparison:
             sides = layout.pair(base, head)
+            source.check(sides, [case], limit)
             pairs = Pairs(sides, rule.blocks, limit, {case.id: case.tolerance}, layout.folder, rng)
             records = {case.id: Record()}
             try:

@@ -133,9 +133,14 @@ def no_match(text: str, names: Collection[str], argument: str, broken: Mapping[s
     return GateError(f"{argument}: {text!r} matches no benchmark{hint}{lacking}")
 
 
-def all_cases(source: Benchmarks) -> dict[str, Case]:
-    """Select all benchmarks of a repository, including those that a plain run deselects; return them by id."""
-    source.select(deselected=True)
+def all_cases(source: Benchmarks, ids: Collection[str]) -> dict[str, Case]:
+    """Select all benchmarks of a repository, including those that a plain run deselects; return them by id.
+
+    If all of some ids or patterns name a file, these files alone, which pytest may not collect by default.
+    """
+    files = [text.partition("::")[0] for text in ids]
+    named = all("::" in text for text in ids) and all((source.root / file).is_file() for file in files)
+    source.select(list(dict.fromkeys(files)) if named else (), deselected=True)
     return {case.id: case for case in source.cases()}
 
 
@@ -307,7 +312,7 @@ def compare(source: Benchmarks, first: str, second: str, plan: Plan, log: Callab
 
     Raises GateError if one is unknown or fails, or if their outputs differ.
     """
-    cases = all_cases(source)
+    cases = all_cases(source, [first, second])
     tests = cases[resolve_id(first, cases, "A", source.broken)], cases[resolve_id(second, cases, "B", source.broken)]
     with laid_out(source, source.root) as layout:
         comparisons = Comparisons(source, layout, {"": tests}, {"": plan})

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .allowed import suggestion
+from .benchmarks import trees
 from .case import Case
 from .compare import Comparisons, all_cases, resolve_id
 from .config import tomllib
@@ -62,8 +63,8 @@ class Comparison:
     threads_b: int | None = None
     cores: str | None = None
     group: str = ""
-    note: Any = None
-    leaves_out: Any = None
+    note: str | None = None
+    leaves_out: str | None = None
 
     def plan(self, default: Plan) -> Plan:
         """Return how to compare, with `default` for keys that the table does not set."""
@@ -129,7 +130,9 @@ def compare_file(
     check_file(out, "--json")
     rows: dict[str, Row] = {}
     try:
-        cases = all_cases(source)
+        cases = all_cases(
+            source, [text for comparison, _ in comparisons.values() for text in (comparison.a, comparison.b)]
+        )
         tests = {
             name: (
                 cases[resolve_id(comparison.a, cases, f"{file}: {name}: a", source.broken)],
@@ -220,7 +223,8 @@ def measure_group(
 def conditions(source: Benchmarks, layout: Layout, file: Path, plan: Plan, out: Path) -> dict[str, Any]:
     """Return what must be equal for the results of two runs to be combined, by a name for messages."""
     code = layout.code(None)
-    files = [path for path in code.rglob("*") if source.top / path.relative_to(code) != out.resolve()]
+    kept = trees.code_files(code, [], source.ignore)
+    files = [path for path in kept if source.top / path.relative_to(code) != out.resolve()]
     options = asdict(plan)
     values = {
         "seed": options.pop("seed"),

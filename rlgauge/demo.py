@@ -12,6 +12,7 @@ from pathlib import Path
 from .artifact import read
 from .report import WORDS as WORDS_OF_CODE
 from .report import change, duration
+from .revisions import outside_hooks
 from .rule import Finding, GateError, is_canary
 from .statistics import FEWEST
 
@@ -81,7 +82,7 @@ def git(folder: Path, *arguments: str) -> None:
     options = [word for setting in settings for word in ("-c", setting)]
     command = ["git", *options, *arguments]
     try:
-        subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+        subprocess.run(command, cwd=folder, env=outside_hooks(), check=True, capture_output=True, text=True)
     except FileNotFoundError:
         raise GateError("rlgauge demo: git is not installed; install it first") from None
     except subprocess.CalledProcessError as error:

@@ -163,6 +163,7 @@ class History:
         )
         earlier = first
         with laid_out(self.source, self.root) as layout:
+            self.entries = read(self.file)  # another run may have added some meanwhile
             for number, commit in enumerate(commits, start=1):
                 anchor = anchors[commit]
                 if anchor != anchors.get(earlier) and (older := self.anchor_before(anchor)):
@@ -232,6 +233,8 @@ class History:
         codes = layout.code(other), layout.code(commit)
         sides = layout.pair(other, commit)
         unchanged = self.source.unchanged(codes, sides, candidates, self.limit)
+        if unchanged and self.source.digest(codes[0]) != self.source.digest(codes[1]):
+            self.source.check(sides, candidates, self.limit)  # a package that both import from elsewhere may differ
         for case in candidates:
             if unchanged.get(case.id) != "":
                 continue
@@ -264,7 +267,7 @@ class History:
             record = records[case.id]
             if record.state == "timed" and record.confirm:
                 yield self.entry(case, commit, anchor, [log_ratio(pair) for pair in record.confirm])
-            elif record.state in ("new", "skipped"):
+            elif case.id in pairs.absent:
                 yield self.entry(case, commit, anchor)
             else:
                 self.fail(f"{case.id} at {commit[:12]}: {record.words}")

@@ -152,6 +152,7 @@ class Pairs:
         self.sides, self.blocks, self.limit, self.known = sides, blocks, limit, known
         self.tolerances, self.folder, self.rng = tolerances, folder, rng
         self.compared: set[str] = set()  # cases whose outputs were compared
+        self.absent: set[str] = set()  # cases that a side skips, or whose code it does not have
         self.rechecked: set[str] = set()  # cases whose outputs differed once: base may also differ from itself
         self.parameters: dict[str, Described] = {}  # of each test, as described by the first process
         self.mismatches: dict[str, str] = {}  # ids that differ in meaning between processes -> reason
@@ -369,6 +370,8 @@ class Pairs:
         `base` and `head` are the workers' replies to ``prepare``.
         """
         base_reason, head_reason = reason(base), reason(head)
+        if not {"absent", "skipped"}.isdisjoint({*base, *head}):
+            self.absent.add(name)
         if base_reason is None and head_reason is None:
             equal = base.get("info", {}).get("inputs") == head.get("info", {}).get("inputs")
             return None if equal else ("error", "its inputs differ between base and head: make them equal")
@@ -408,10 +411,14 @@ class Pairs:
             return float(checked_reply(workers[side], name)["seconds"])
 
         with as_case_error(name):
-            seconds = interleaved.block(int(self.rng.random() < 0.5), sample)
-        if min(seconds) <= 0:
-            raise CaseError(name, "a sample took no time by its timer, which is too coarse; use another timer")
-        return seconds
+            return checked_block(name, interleaved.block(int(self.rng.random() < 0.5), sample))
+
+
+def checked_block(name: str, block: Block) -> Block:
+    """Return the block of a case; raise CaseError unless its seconds are positive."""
+    if min(block) <= 0:
+        raise CaseError(name, "a sample took no time by its timer, which is too coarse; use another timer")
+    return block
 
 
 def is_precise(blocks: Sequence[Block]) -> bool:

@@ -69,9 +69,12 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
                 setattr(config.option, name, value)
 
 
-def remove_if_empty(file: BinaryIO | None) -> None:
-    """Remove the file of ``--benchmark-json``, which pytest has created, so that no later step reads an empty file."""
-    if file and os.path.isfile(file.name) and not os.path.getsize(file.name):
+def remove_if_empty(file: BinaryIO | Path | None) -> None:
+    """Remove the file of ``--benchmark-json``, so that no later step reads an empty file.
+
+    pytest-benchmark before 5.3 has created and opened it.
+    """
+    if file and not isinstance(file, Path) and os.path.isfile(file.name) and not os.path.getsize(file.name):
         file.close()
         os.unlink(file.name)
 
@@ -158,9 +161,16 @@ def case_names(run: Run) -> list[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Keep pytest-benchmark, which has read ``--benchmark-only``, from skipping the verdicts."""
-    if RUN in session.config.stash and (benchmarks := getattr(session.config, "_benchmarksession", None)):
+    """Keep pytest-benchmark, which has read ``--benchmark-only``, from skipping the verdicts.
+
+    A ``conftest.py`` may skip benchmarks without ``--codspeed``, which pytest-codspeed has read.
+    """
+    if RUN not in session.config.stash:
+        return
+    if benchmarks := getattr(session.config, "_benchmarksession", None):
         benchmarks.only = False
+    if hasattr(session.config.option, "codspeed"):
+        session.config.option.codspeed = True
 
 
 @pytest.hookimpl(wrapper=True)

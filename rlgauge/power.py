@@ -115,18 +115,19 @@ class Measurement:
 
         `passes` lists the cases to run on one core (False) and on all cores (True).
         """
-        end = time.monotonic() + 60 * minutes
-        number = count(self.file)
         about = {"what": "machine", "date": datetime.date.today().isoformat(), **self.source.machine()}
         measurements.append(self.file, [about])
         with laid_out(self.source, self.source.root) as layout:
             sides = [layout.side(None, name) for name in ("base", "head")]
+            end, number = time.monotonic() + 60 * minutes, count(self.file)
             while number < most and time.monotonic() < end:
                 start = time.monotonic()
                 pairs = Pairs(sides, self.rule.blocks, self.limit, {}, layout.folder, random.Random(number))
                 try:
                     log_ratios = self.measure_pair(pairs, passes)
-                except (CaseError, PairError) as error:
+                except CaseError as error:
+                    raise GateError(f"{error.name}: {error}") from error
+                except PairError as error:
                     raise GateError(str(error)) from error
                 seconds = time.monotonic() - start
                 measurements.append(self.file, [{"what": "pair", **log_ratios, "seconds": round(seconds, 1)}])

@@ -76,7 +76,7 @@ def rank(source: Benchmarks, patterns: Sequence[str], plan: Plan, log: Callable[
 
     Raises GateError if a pattern matches none, fewer than two match, one fails, or outputs differ.
     """
-    cases = all_cases(source)
+    cases = all_cases(source, patterns)
     for pattern in patterns:
         if not any(matches(name, pattern) for name in cases):
             raise no_match(pattern, cases, "rlgauge rank", source.broken)

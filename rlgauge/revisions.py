@@ -29,13 +29,18 @@ if sys.platform != "win32":  # where the gate only reports that it is not suppor
     import fcntl
 
 
+def outside_hooks() -> dict[str, str]:
+    """Return the environment variables without those by which git tells a hook its repository."""
+    set_by_hooks = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
+    return {name: value for name, value in os.environ.items() if name not in set_by_hooks}
+
+
 def git(root: Path, *arguments: str, stdin: bytes | None = None, index: Path | None = None) -> bytes:
     """Return the output of a git command, ignoring the repository that a calling git hook has set.
 
     `index` is an index file to use instead of the repository's own.
     """
-    set_by_hooks = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
-    environment = {name: value for name, value in os.environ.items() if name not in set_by_hooks}
+    environment = outside_hooks()
     environment |= {} if index is None else {"GIT_INDEX_FILE": str(index)}
     given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
     done = subprocess.run(["git", *arguments], cwd=root, env=environment, check=True, capture_output=True, **given)

@@ -79,15 +79,15 @@ def measure_and_decide(config: pytest.Config, run: Run) -> tuple[Artifact, Outco
         for gate in run.gates:
             gate.log, gate.counts_memory = log, config.getoption("gate_memory")
             artifacts.append(gate.run())
-    except (KeyboardInterrupt, GateError) as error:
-        message = str(error) if isinstance(error, GateError) else INTERRUPTED
+    except (KeyboardInterrupt, GateError, OSError) as error:
+        message = INTERRUPTED if isinstance(error, KeyboardInterrupt) else str(error)
         with suppress(KeyboardInterrupt), defer_interrupts():
             left = [gate.artifact(complete=False) for gate in run.gates[len(artifacts) :]]
             artifact = combine([*artifacts, *left], run.allowed, strict)
             if any(record.screen for record in artifact.records.values()):  # otherwise keep the file of an earlier run
                 run.write["--gate-json"](artifact.to_json().encode())
                 message += "; to resume, repeat the command with --gate-resume"
-        if isinstance(error, GateError):
+        if not isinstance(error, KeyboardInterrupt):
             raise GateError(message) from error
         pytest.exit(message, returncode=INVALID)
     artifact = combine(artifacts, run.allowed, strict)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import interleaved
-from .pairs import CaseError, Cores, Pairs, SamplePlan, as_case_error, checked_reply, time_call
+from .pairs import CaseError, Cores, Pairs, SamplePlan, as_case_error, checked_block, checked_reply, time_call
 from .plan import MEMORY, Plan
 from .rule import GateError, Record
 from .statistics import Block
@@ -65,6 +65,9 @@ class TwoTestPairs(Pairs):
 
     def prepare(self, workers: Sequence[Worker], name: str, record: Record) -> bool:
         """Prepare both tests and return whether none is skipped; raise CaseError if one fails or outputs differ."""
+        for test in self.tests[name]:
+            if test in self.mismatches:
+                raise CaseError(name, f"{test}: {self.mismatches[test]}")
         files = self.folder / "first.output", self.folder / "second.output"
         compared = name in self.checked and name not in self.info
         warm = all(plan.turns > 1 for plan in self.side_plans.get(name, ()))  # not known before the first pair
@@ -123,4 +126,4 @@ class TwoTestPairs(Pairs):
             return float(checked_reply(workers[side], name)["seconds"]) / calls
 
         with as_case_error(name):
-            return interleaved.block(int(self.rng.random() < 0.5), sample, plan.turns)
+            return checked_block(name, interleaved.block(int(self.rng.random() < 0.5), sample, plan.turns))

@@ -95,6 +95,16 @@ def test_absent(benchmark):
 """
 
 
+MORE = """import numpy as np
+
+
+def test_same(benchmark):
+    benchmark(np.sort, np.zeros(50))
+
+
+def test_more(benchmark):
+    benchmark(np.sort, np.zeros(100))
+"""
 DESELECTS = """
 
 def pytest_collection_modifyitems(items):
@@ -104,7 +114,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
-    files = {**flat(quick=1, twice=200), **INI, FILE: TESTS}
+    files = {**flat(quick=1, twice=200), **INI, FILE: TESTS, "benchmarks/more.py": MORE}
     files["benchmarks/conftest.py"] += DESELECTS
     made = Repository(tmp_path_factory.mktemp("compare") / "repository", files)
     yield made
@@ -182,6 +192,13 @@ def test_comparisons_of_a_file_have_their_values(measured, name):
     low, high = VALUES[name]
     assert low <= found[name]["value"] <= high
     assert len(found[name]["values"]) >= 6
+
+
+def test_an_id_may_name_a_file_that_pytest_does_not_collect_by_itself(repository):
+    both = "benchmarks/more.py::test_same", "benchmarks/more.py::test_more"
+    code, text = repository.run("rlgauge", "compare", *both, "--minutes=0", "--outputs=ignore")
+    assert code == 0, text
+    assert re.search(r"test_more is 0\.(49|50?)\d*x ", text), text
 
 
 def test_an_interval_that_includes_equality_is_not_significant(measured):

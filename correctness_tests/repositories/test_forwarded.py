@@ -23,6 +23,7 @@ FILES = ["tests/test_a.py", "tests/test_b.py::test_it[1]"]
         ),
         ("--junitxml out.xml -n 2 --lf -x", "-x"),
         ("--durations=5 -c other.ini -cother.ini --rootdir=x --confcutdir y", "--confcutdir y"),
+        ("--benchmark-only some/other.py --lf more.py -n 4 last.py", "some/other.py more.py last.py"),
         ("--pdb --trace --pdbcls IPython:It -k fast", "-k fast"),
         ("--stepwise --new-first --deselect a::b", "--deselect a::b"),
         ("-m tests/test_a.py --gate-strict -k tests/test_a.py", "-m tests/test_a.py -k tests/test_a.py"),

@@ -58,7 +58,12 @@ CODSPEED = {
 import pytest
 
 
+def pytest_addoption(parser):
+    parser.addoption("--codspeed", action="store_true")
+
+
 def pytest_configure(config):
+    assert not config.option.codspeed, "it would measure by itself"
     config.addinivalue_line("markers", "codspeed_benchmark: mark a whole test")
 
 
@@ -92,7 +97,7 @@ def pytest_collection_modifyitems(config, items):
             item._id = type(item._id).parse(changed)
         else:
             item._nodeid = changed
-        if not config.pluginmanager.hasplugin("benchmark"):
+        if not config.pluginmanager.hasplugin("benchmark") or not config.option.codspeed:
             item.add_marker(pytest.mark.skip(reason="no plugin"))
 
 
@@ -155,7 +160,8 @@ def test_timer(benchmark):
     benchmark(sorting.slow, NUMBERS)
 
 
-def test_weave(benchmark_weave):
+@pytest.mark.parametrize("number", [1, 2])
+def test_weave(benchmark_weave, number):
     pass
 
 
@@ -485,14 +491,17 @@ def test_a_project_fixture_named_benchmark_wraps_the_gates(ran):
         "TestCodSpeed::test_other_plugin": 1.1,
         "test_codspeed": 1.1,
         "test_timer": 1.0,
-        "test_weave": "error",
+        "test_weave[1]": "error",
+        "test_weave[2]": "error",
         "test_alarm": 1.1,
         "TestRequested::test_own": "error",
         "TestRequested::test_requested": 1.1,
     }
     own = ran.findings["benchmarks/test_fixtures.py::TestRequested::test_own"]
     assert own == ("error", "head: it measures with a BenchmarkFixture of its own: use the fixture benchmark")
-    assert "the gate does not support benchmark.weave" in ran.findings["benchmarks/test_fixtures.py::test_weave"][1]
+    for number in (1, 2):
+        words = ran.findings[f"benchmarks/test_fixtures.py::test_weave[{number}]"][1]
+        assert "the gate does not support benchmark.weave" in words
 
 
 def test_a_marked_test_without_the_fixture_is_timed_without_its_setup(ran):

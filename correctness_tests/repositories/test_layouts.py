@@ -398,11 +398,12 @@ def test_a_compiled_file_that_git_ignores_asks_for_a_build(tmp_path):
     assert "--gate-build" in text
 
 
-def test_a_compiled_file_beside_a_single_module_asks_for_a_build(tmp_path):
+@pytest.mark.parametrize("module", ["fast.py", "tests/fast.py"])
+def test_a_compiled_file_in_the_root_asks_for_a_build(tmp_path, module):
     files = {name: text for name, text in FAST.items() if not name.startswith("fast/")}
-    made = Repository(tmp_path / "repository", files | {"fast.py": work(slow=100)})
+    made = Repository(tmp_path / "repository", files | {module: work(slow=100)})
     library = "fast.cpython-39-x86_64-linux-gnu.so"  # of another Python, because this one cannot import an empty file
-    made.at("start", {library: "", "fast.py": work(slow=101)})
+    made.at("start", {library: "", module: work(slow=101)})
     code, text = gated(made, tmp_path)
     assert code == 2, text
     assert f"{library} is compiled and not in git" in text

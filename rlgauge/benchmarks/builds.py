@@ -13,6 +13,7 @@ import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO
 
 from rlgauge import process, revisions
 from rlgauge.environments import PythonFor, log, remove_old
@@ -57,7 +58,7 @@ def builds(
     if not words:
         raise GateError("--gate-build: give a command, for example 'python -m pip install --no-deps .'")
     with ExitStack() as locks:
-        locked: set[Path] = set()
+        locks_of: dict[Path, IO[str]] = {}
 
         def python_for(name: str, code: Path, codes: Sequence[Path] = ()) -> Path:
             names = sorted(name for name in os.environ if name in FLAGS or name.startswith(FLAG_PREFIXES))
@@ -65,13 +66,16 @@ def builds(
             here = f"{sys.version} {sys.prefix} {flags} {hash_of_installed()}"
             key = f"{folder} {command} {here} {revisions.digest(code, files_of(code))}"
             target = cache / f"build-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-            if target not in locked:  # both sides may share a tree
-                guard = locks.enter_context(target.with_suffix(".lock").open("w"))
-                fcntl.flock(guard, fcntl.LOCK_EX)  # until this run ends: runs of one clone take turns
-                locked.add(target)
+            if target not in locks_of:  # both sides may share a tree
+                locks_of[target] = locks.enter_context(target.with_suffix(".lock").open("w"))
+                fcntl.flock(locks_of[target], fcntl.LOCK_SH)  # until this run ends, so that nobody removes the build
             if not (target / ".ready").exists():
-                log(f"building {name}: {command}")
-                build(target, code, words, name, folder)
+                fcntl.flock(locks_of[target], fcntl.LOCK_EX)  # another run may be building it
+                if not (target / ".ready").exists():
+                    log(f"building {name}: {command}")
+                    build(target, code, words, name, folder)
+                    (target / ".ready").touch()
+                fcntl.flock(locks_of[target], fcntl.LOCK_SH)
             (target / ".ready").touch()
             remove_old(cache, "build-*", KEPT)
             return interpreter(target)

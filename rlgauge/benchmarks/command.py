@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shlex
@@ -20,8 +21,11 @@ WITH_VALUE = (
 ALONE = (
     "--collect-only", "--co", "--gate-strict", "--lf", "--last-failed", "--ff", "--failed-first", "--nf", "--new-first",
     "--sw", "--stepwise", "--sw-skip", "--stepwise-skip", "--sw-reset", "--stepwise-reset", "--pdb", "--trace", "-d",
-    "-f", "--looponfail",
+    "-f", "--looponfail", "--gate-own-benchmarks", "--gate-memory", "--gate-resume", "--benchmark-autosave",
+    "--benchmark-disable", "--benchmark-disable-gc", "--benchmark-enable", "--benchmark-only", "--benchmark-quiet",
+    "--benchmark-save-data", "--benchmark-skip", "--benchmark-verbose",
 )  # fmt: skip
+SEVERAL = "--benchmark-compare-fail"  # takes several values
 BENCHMARK = re.compile(  # options of pytest-benchmark but for its timer; a project may have others
     "--benchmark-(autosave|calibration-precision|columns|compare.*|confidence|cprofile.*|disable.*|enable|group-by|"
     "histogram|json|max-time|min-.*|name|netrc|only|precision|quiet|save.*|skip|sort|storage|time-unit|verbose|"
@@ -41,13 +45,17 @@ def forwarded(run: pytest.Config | None) -> list[str]:
 
 def for_workers(arguments: Sequence[str], files: Collection[str]) -> list[str]:
     """Return the arguments that workers need too, without `files` (paths and test ids)."""
-    kept, dropped = list[str](), False
+    kept, values = list[str](), 0.0  # the latter counts following words that are values of a dropped option
     for before, word in zip(["", *arguments], arguments):
-        if word.startswith("-"):  # the following words, up to the next option, are its values or files
-            name = word.partition("=")[0]
-            joined = name.startswith("-c") and not name.startswith("--")  # as in -cpytest.ini
+        if word.startswith("-"):
+            name, equals, _ = word.partition("=")
+            joined = name.startswith("-c") and name != "-c" and not name.startswith("--")  # as in -cpytest.ini
             own = name.startswith("--gate-") or BENCHMARK.fullmatch(name)
-            dropped = bool(joined or own or name in WITH_VALUE or name in ALONE)
+            dropped, values = bool(joined or own or name in WITH_VALUE or name in ALONE), 0.0
+            if dropped and not (joined or equals or name in ALONE):
+                values = math.inf if name == SEVERAL else 1.0
+        else:
+            dropped, values = values > 0, values - 1
         if not dropped and (word not in files or before in SELECTING):  # as in pytest speed -m speed
             kept.append(word)
     return kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Collection, Sequence
@@ -42,7 +43,7 @@ class PackageFinder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find one of these packages or tests in it; a directory without ``__init__.py`` is left to ``sys.path``."""
-        folders, (package, _, name) = self.folders, fullname.rpartition(".")
+        folders, built, (package, _, name) = self.folders, None, fullname.rpartition(".")
         if path is not None:
             if fullname.partition(".")[0] not in self.names or not TESTS.fullmatch(name):
                 return None
@@ -53,12 +54,25 @@ class PackageFinder(MetaPathFinder):
         elif fullname not in self.names:
             return None
         spec = PathFinder.find_spec(fullname, folders)
-        return spec if spec and spec.loader and spec.origin else None
+        if not (spec and spec.loader and spec.origin):
+            return None
+        if path is not None and spec.submodule_search_locations is not None and built:
+            spec.submodule_search_locations.extend(built.submodule_search_locations or [])  # for compiled submodules
+        return spec
 
     def forget_sources(self) -> None:
-        """Forget the modules of these packages that a ``conftest.py`` has imported from elsewhere, except tests."""
-        for name in list(sys.modules):
-            if name.partition(".")[0] in self.names and not TESTS.fullmatch(name.rpartition(".")[2]):
+        """Forget the modules of these packages that a ``conftest.py`` has imported from the source tree, except tests.
+
+        A package that has loaded a compiled file is left alone, since that cannot be loaded a second time.
+        """
+        files = {name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
+        compiled = {name.partition(".")[0] for name, file in files.items() if file.endswith(".so")}
+        for name, file in files.items():
+            package, *inner = name.split(".")
+            ours = package in self.names - compiled and file.startswith(
+                tuple(f"{each}{os.sep}" for each in self.sources)
+            )
+            if ours and not any(map(TESTS.fullmatch, inner)):
                 del sys.modules[name]
 
     def remove(self) -> None:

@@ -72,7 +72,8 @@ def copied_projects(top: Path, projects: Sequence[Path]) -> tuple[list[Path], di
     for distribution in metadata.distributions():
         folder, editable = source_of(distribution)
         if folder is None:
-            named = by_name.get(normalised(distribution.metadata["Name"] or ""))
+            name = distribution.metadata["Name"] if "Name" in distribution.metadata else ""
+            named = by_name.get(normalised(name))
             folder = named if named and is_copy(distribution) else None
         if folder and folder.is_dir() and folder.is_relative_to(top):
             files = distribution.files or []

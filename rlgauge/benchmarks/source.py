@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import shutil
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -167,14 +168,15 @@ class Benchmarks:
                 raise GateError(f"{name}: give an existing file or folder of this repository")
             found += [self.relative(path.resolve()) for path in paths]
         if not found and self.run:
-            folders = [self.root / path.rstrip("/") for path in self.run.getini("testpaths")]
-            found = [self.relative(path.resolve()) for path in folders if path.is_dir() and is_test_folder(path.name)]
+            named = [Path(path) for path in self.run.getini("testpaths") if is_test_folder(Path(path).name)]
+            found = [self.relative((self.root / path).resolve()) for path in named if (self.root / path).is_dir()]
         files = [self.file_of(name) for name in self.names]
         found += trees.benchmark_paths([file for file in files if not trees.is_inside(file, found)], self.top)
         found += [file for file in trees.conftests(found, self.top) if not trees.is_inside(file, found)]
         found = trees.outermost(found)
         packages = [*trees.packages(self.top, found, *self.import_folders(found)), *self.project_modules]
         if not self.build and not packages:
+            self.refuse_compiled(found)
             raise GateError(
                 f"no package under test: all modules are benchmarks, in {', '.join(found)}; name only the benchmarks "
                 "with --gate-benchmarks, or run pytest in the folder of the package"
@@ -264,7 +266,8 @@ class Benchmarks:
             shutil.rmtree(folder, ignore_errors=True)
         if not self.names:
             if arguments:
-                raise GateError(f"no benchmark is selected by: {' '.join(arguments)}; change the selection")
+                reasons = "".join(f"; {file} cannot be collected: {why}" for file, why in self.broken.items())
+                raise GateError(f"no benchmark is selected by: {' '.join(arguments)}; change the selection{reasons}")
             raise GateError("no benchmark was found: no test uses the fixture or mark benchmark")
         self.paths = self.benchmark_paths()
 
@@ -346,21 +349,30 @@ class Benchmarks:
         revisions.snapshot(self.top, folder, self.parts(), self.ignore)
         if self.build:  # it generates and compiles them
             return
+        self.refuse_compiled(self.paths)
         folders, bases = self.import_folders(self.paths)
-        packages = trees.package_paths(self.top, self.paths, folders, bases)
-        libraries = [f"{name[:-3]}.*so" if name.endswith(".py") else f"{name}/*.so" for name in packages]
-        compiled = [*revisions.untracked(self.top, libraries), *installed.compiled_files(self.root, self.top)]
-        for name in compiled:
-            if not revisions.matches_any(name, self.ignore):
-                raise GateError(
-                    f"{name} is compiled and not in git, so neither side has it; give the command that builds it, for "
-                    "example --gate-build 'python -m pip install --no-deps .'; or add it to ignore in [tool.rlgauge]"
-                )
         # A directory that git ignores, such as build/lib, holds head's code, which base must not import.
         copied = [name for name in folders if (folder / name).is_dir()]
         packages = trees.package_paths(self.top, self.paths, copied, bases)
         self.generated = revisions.ignored(self.top, packages, "*.py")
         trees.copy_files(self.generated, self.top, folder)
+
+    def refuse_compiled(self, benchmarks: Sequence[str]) -> None:
+        """Raise GateError for a compiled file of the packages under test that git does not track."""
+        folders, bases = self.import_folders(benchmarks)
+        packages = trees.package_paths(self.top, benchmarks, folders, bases)
+        libraries = [f"{name[:-3]}.*so" if name.endswith(".py") else f"{name}/*.so" for name in packages]
+        libraries += [f":(glob){folder}/*.{kind}*.so" for folder in folders for kind in ("cpython-", "abi3")]
+        for name in [*revisions.untracked(self.top, libraries), *installed.compiled_files(self.root, self.top)]:
+            if not revisions.matches_any(name, self.ignore):
+                projects = [folder for folder in (self.top / name).parents if trees.is_project(folder)]
+                project = os.path.relpath(projects[0], self.start) if projects else "."
+                what = "." if project == "." else f"./{project} ."
+                raise GateError(
+                    f"{name} is compiled and not in git, so neither side has it; give the command that builds it, for "
+                    f"example --gate-build 'python -m pip install --no-deps {what}'; if no test uses it, add it to "
+                    "ignore in [tool.rlgauge]"
+                )
 
     def lay_out(self, name: str, code: Path, benchmarks: Path, folder: Path, python: Path) -> Side:
         """Create a side in `folder`: a tree with a revision's (built) code, and head's benchmarks or its own.
@@ -479,6 +491,7 @@ class Benchmarks:
             "packages": packages,
             "import_folders": folders if self.build else [],
             "sources": self.source_folders(tree),
+            "prefix": sys.prefix,
             "root": str(self.top),
             "folder": str(folder.resolve()),
             "tree": str(tree.resolve()),

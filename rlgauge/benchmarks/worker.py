@@ -89,8 +89,6 @@ class WorkerPlugin(Runs):
 
         Of the files that are loaded before the session, only those that the ``conftest.py`` files load count.
         """
-        if self.files:
-            self.files.take()
         options = early_config.known_args_namespace
         if hasattr(options, "cov_source"):
             options.cov_source = []
@@ -120,18 +118,10 @@ class WorkerPlugin(Runs):
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Register the marks, and disable the hooks of pytest-benchmark and pytest-codspeed.
-
-        Their names stay registered, because a ``conftest.py`` may skip all benchmarks without the plugin.
-        """
+        """Register the marks."""
         config.addinivalue_line("markers", "benchmark: mark a test with custom benchmark settings.")
         config.addinivalue_line("markers", "codspeed_benchmark: mark a whole test as a benchmark.")
         config.addinivalue_line("markers", MARK)
-        for plugin in config.pluginmanager.get_plugins():  # whose name depends on how it is loaded
-            if getattr(plugin, "__name__", "").partition(".")[0] in PLUGINS:
-                name = config.pluginmanager.get_name(plugin)
-                config.pluginmanager.unregister(plugin)
-                config.pluginmanager.register(object(), name)
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_timeout_set_timer(self) -> bool:
@@ -144,7 +134,9 @@ class WorkerPlugin(Runs):
         if str(getattr(fixturedef.func, "__module__", "")).partition(".")[0] not in PLUGINS:
             return None
         if fixturedef.argname == "benchmark_weave":
-            raise MisuseError(NO_WEAVE)
+            error = MisuseError(NO_WEAVE)
+            fixturedef.cached_result = None, fixturedef.cache_key(request), (error, None)  # or it is not torn down
+            raise error
         if "codspeed_benchmark" in fixturedef.argnames:  # pytest-codspeed's own `benchmark`, which returns this fixture
             return None
         fixture = self.create_fixture(request.node)
@@ -221,8 +213,21 @@ class WorkerPlugin(Runs):
         self.items = {self.renamed.get(name, name): item for name, item in own.items()}
         return result
 
-    def pytest_sessionstart(self) -> None:
-        """Forget the files that pytest and its plugins have opened for themselves."""
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Disable the hooks of pytest-benchmark and pytest-codspeed, and forget the files that plugins have opened.
+
+        The plugins' names stay registered, and ``--codspeed`` is set, because a ``conftest.py`` may skip all benchmarks
+        without them. None of the two plugins has this hook, whose caller must not change while it runs.
+        """
+        config = session.config
+        for plugin in config.pluginmanager.get_plugins():  # whose name depends on how it is loaded
+            if getattr(plugin, "__name__", "").partition(".")[0] in PLUGINS:
+                name = config.pluginmanager.get_name(plugin)
+                config.pluginmanager.unregister(plugin)
+                config.pluginmanager.register(object(), name)
+        if hasattr(config.option, "codspeed"):
+            config.option.codspeed = True
         if self.files:
             self.files.take()
 
@@ -305,6 +310,17 @@ class WorkerPlugin(Runs):
                 yield file
 
 
+class EarlyFiles:
+    """A plugin that forgets the files that pytest and plugins open before the ``conftest.py`` files are loaded."""
+
+    def __init__(self, files: LoadedFiles) -> None:
+        self.files = files
+
+    def pytest_load_initial_conftests(self) -> None:
+        """Forget the files so far; pytest's own hook, which loads the ``conftest.py`` files, comes last."""
+        self.files.take()
+
+
 def leave_working_tree(settings: dict[str, Any]) -> None:
     """Import nothing from directories of the working tree that this side has copies of.
 
@@ -312,7 +328,7 @@ def leave_working_tree(settings: dict[str, Any]) -> None:
     are not on the side's own path, are replaced by their copies.
     """
     copied, root, tree = settings["copied"], settings["root"], settings["tree"]
-    prefixes = [path for path in (sys.prefix, sys.base_prefix) if is_inside(path, [root])]
+    prefixes = [path for path in (settings["prefix"], sys.prefix, sys.base_prefix) if is_inside(path, [root])]
     kept = settings["folder"], tree, *prefixes, str(Path(__file__).parents[2])
 
     def in_tree(path: str) -> str:
@@ -325,9 +341,9 @@ def leave_working_tree(settings: dict[str, Any]) -> None:
         if name.startswith("__editable__"):
             mapping = getattr(module, "MAPPING", {})
             for package, path in list(mapping.items()):
-                if is_inside(path, copied):
+                if is_inside(path, copied) and Path(path).stem == package.rpartition(".")[2]:
                     del mapping[package]
-                else:
+                else:  # or a folder that has another name than its package
                     mapping[package] = in_tree(path)
             for paths in getattr(module, "NAMESPACES", {}).values():
                 paths[:] = [path for path in paths if not is_inside(path, copied)]
@@ -348,7 +364,8 @@ def main(requests: TextIO, replies: TextIO) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures are torn down
     arguments = [*settings["arguments"], f"--basetemp={os.environ[TEMPORARY]}"]
     sys.argv = ["pytest", *arguments]  # a project may use test settings if this names pytest
-    code = pytest.main(arguments, plugins=[plugin])
+    early = [EarlyFiles(plugin.files)] if plugin.files else []
+    code = pytest.main(arguments, plugins=[plugin, *early])
     if plugin.conftest:
         sys.stderr.write(f"{plugin.conftest}{'' if settings.get('own_benchmarks') else f'; {CONFTEST_HINT}'}\n")
     elif plugin.session is None and code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
