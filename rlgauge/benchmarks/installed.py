@@ -72,8 +72,8 @@ def copied_projects(top: Path, projects: Sequence[Path]) -> tuple[list[Path], di
     for distribution in metadata.distributions():
         folder, editable = source_of(distribution)
         if folder is None:
-            name = distribution.metadata["Name"] if "Name" in distribution.metadata else ""
-            named = by_name.get(normalised(name))
+            names = distribution.metadata.get_all("Name") or [""]
+            named = by_name.get(normalised(names[0]))
             folder = named if named and is_copy(distribution) else None
         if folder and folder.is_dir() and folder.is_relative_to(top):
             files = distribution.files or []
