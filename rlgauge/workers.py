@@ -87,7 +87,7 @@ class Side:
 
 
 def interpreter_options() -> list[str]:
-    """Return the options ``-O`` and ``-X`` of this process's interpreter, which may change what is timed."""
+    """Return this interpreter's options ``-O`` and ``-X``, which can affect speed."""
     options = [f"-{'O' * sys.flags.optimize}"] if sys.flags.optimize else []
     for name, value in sys._xoptions.items():
         options += ["-X", name if value is True else f"{name}={value}"]

@@ -64,7 +64,7 @@ class Benchmarks:
         cache: directory of builds and environments that are kept between runs.
         artifact: default path of the JSON artifact.
         copied_projects: directories of the repository's projects that are installed as copies and not compiled.
-        copied_modules: directories of all that are installed as copies, by module name.
+        copied_modules: directory of each project that is installed as a copy, by module name.
         project_modules: installed modules of the nearest project, and of those that are installed as copies.
         own_benchmarks: whether each side has its own benchmarks, rather than head's.
         names: ids of the selected benchmarks.
