@@ -42,7 +42,7 @@ def parse_rule(text: str) -> dict[str, str]:
 def parse_shard(text: str) -> tuple[int, int]:
     """Parse ``2/4``, the second of four shards; raise ArgumentTypeError for any other text."""
     number, slash, count = text.partition("/")
-    if not (slash and number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
+    if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
         raise ArgumentTypeError(f"{text!r}: write I/N, for example 2/4 for the second of four shards")
     return int(number), int(count)
 

@@ -25,7 +25,7 @@ from typing import Any
 
 UNKNOWN = "?"
 COMPARED_BY_REPR = (
-    str, bytes, complex, range, slice, type(None), type(Ellipsis), decimal.Decimal, fractions.Fraction, datetime.date,
+    str, bytes, range, slice, type(None), type(Ellipsis), decimal.Decimal, fractions.Fraction, datetime.date,
     datetime.time, datetime.timedelta, pathlib.PurePath, uuid.UUID, type,
 )  # fmt: skip
 MAX_DEPTH, MAX_PARTS, MAX_LENGTH = 50, 200_000, 1000  # nested containers, total parts, and characters of a part
@@ -92,6 +92,8 @@ class Serializer:
             return [self.added(from_numbers([value], INTEGERS if isinstance(value, int) else FLOATS, ())).kind]
         if numpy and isinstance(value, numpy.number):
             return [self.added(from_numpy(numpy.asarray(value))).kind]
+        if isinstance(value, complex):
+            return [class_name(value), self.structure([value.real, value.imag])]
         if isinstance(value, COMPARED_BY_REPR):
             return [class_name(value), self.shortened(repr(value))]
         if isinstance(value, Mapping):

@@ -74,7 +74,7 @@ def close(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], tolerance: float) ->
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if not np.issubdtype(a.dtype, np.inexact):
-        return bool(np.array_equal(a, b))
+        return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "mM"))
     a, b = (x.astype(np.complex128 if x.dtype.kind == "c" else np.float64) for x in (a, b))
     scale = max(np.max(np.abs(x), initial=0.0, where=np.isfinite(x)) for x in (a, b))
     return bool(np.allclose(a, b, rtol=0, atol=tolerance * scale, equal_nan=True))

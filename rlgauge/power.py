@@ -116,8 +116,8 @@ class Measurement:
         `passes` lists the cases to run on one core (False) and on all cores (True).
         """
         about = {"what": "machine", "date": datetime.date.today().isoformat(), **self.source.machine()}
-        measurements.append(self.file, [about])
-        with laid_out(self.source, self.source.root) as layout:
+        with laid_out(self.source, self.source.root) as layout:  # one run at a time appends to the file
+            measurements.append(self.file, [about])
             sides = [layout.side(None, name) for name in ("base", "head")]
             end, number = time.monotonic() + 60 * minutes, count(self.file)
             while number < most and time.monotonic() < end:
@@ -159,10 +159,15 @@ def slowed_blocks(
     `slowdowns` maps the name of each treatment to a slowdown of head as a fraction of a call. `fault`, if any, is
     applied to head's callable.
     """
+
+    def check(replies: Sequence[Mapping[str, Any]]) -> None:
+        for reply in replies:
+            if message := reason(reply):
+                cause = f"{fault}: {message}" if fault else message
+                raise GateError(f"{name}: {cause}; fix the test, or add --deselect={name}")
+
     replies = ask_both(workers, "prepare", identity=name, fault=fault)
-    for reply in replies:
-        if message := reason(reply):
-            raise GateError(f"{name}: {f'{fault}: ' if fault else ''}{message}; fix the test, or add --deselect={name}")
+    check(replies)
     ask_both(workers, "place", core=place.one)
     once = any(reply.get("once") for reply in replies)
     timing = time_calls(workers, name, once)
@@ -175,7 +180,7 @@ def slowed_blocks(
             lambda treatment: pairs.block(workers, name, plan, injected[treatment]),
             thorough=True,
         )
-    ask_both(workers, "close", identity=name)
+    check(ask_both(workers, "close", identity=name))
     return plan, blocks
 
 

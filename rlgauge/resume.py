@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,8 @@ def resume(gate: Gate, before: Artifact) -> list[str]:
     differing = [name for name in here | there if here.get(name) != there.get(name)]
     if differing:
         return differing
-    gate.records |= {name: before.records[name] for name in reusable(before.records) if gate.timed(name)}
+    for name in filter(gate.timed, reusable(before.records)):  # memory is counted again, with its notes
+        gate.records[name] = replace(before.records[name], words="", memory=({}, {}))
     gate.spent = before.seconds
     return []
 

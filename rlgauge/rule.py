@@ -378,7 +378,8 @@ def finding_of(record: Record, direction: int, p: float | None, rule: Rule) -> F
         return Finding(verdict="error", pairs=len(pairs), notes=[note])
     low, high = interval(pairs)
     futile = bool(direction and stopped_for_futility([confirm_log_ratios(record, direction)], rule)[0])
-    early = p is not None and (futile or (p > rule.level and len(record.confirm) < rule.most))
+    significant = p is not None and p <= rule.level
+    early = p is not None and not significant and (futile or len(record.confirm) < rule.most)
     notes = [CHANGED] if record.answer_changed else []
     risen = increases(*record.counters)
     memory = {name: both for name, both in increases(*record.memory).items() if exceeds_noise(name, *both)}
@@ -389,7 +390,7 @@ def finding_of(record: Record, direction: int, p: float | None, rule: Rule) -> F
     verdict: Verdict = "ok"
     if direction and p is None:
         verdict = "inconclusive"
-    elif p is not None and p <= rule.level:
+    elif significant:
         verdict = "slower" if direction > 0 else "faster"
     elif direction and high >= math.log1p(rule.promised) and not futile:
         verdict = "inconclusive"

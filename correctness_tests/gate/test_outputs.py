@@ -78,6 +78,12 @@ def test_the_tolerance_is_relative_to_the_largest_value(folder, dtype, largest, 
         assert not saved_same(folder, first, far)
 
 
+def test_complex_numbers_have_a_tolerance(folder):
+    for first, near, far in ((1 + 2j, 1 + 2.0001j, 1 + 2.1j), ([1j, 2.0], [1.0001j, 2.0], [1.1j, 2.0])):
+        assert saved_same(folder, first, near)
+        assert not saved_same(folder, first, far)
+
+
 @dataclasses.dataclass
 class Found:
     name: str
@@ -157,7 +163,8 @@ ITSELF.append(ITSELF)
      (Found("a"), Found("b")), (Equal(1), Equal(2)), (range(3), range(4)),
      (decimal.Decimal(1), decimal.Decimal(2)), (int, float), (datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)),
      ([2**63, 1], [2**63, 2]), (np.array(["a"]), np.array(["b"])), (np.float32(1), np.float64(1)),
-     (np.array([1], "datetime64[D]"), np.array([2], "datetime64[D]")), ("x" * 2000, "x" * 1999 + "y"),
+     (np.array([1], "datetime64[D]"), np.array([2], "datetime64[D]")),
+     (np.array([1, "NaT"], "datetime64[D]"), np.array([1, 2], "datetime64[D]")), ("x" * 2000, "x" * 1999 + "y"),
      ([1, Unlike(1), 2], [1, Unlike(1), 3]), (np.zeros((0, 3)), np.zeros((2, 0))),
      (np.float32([1, -2]), np.float32([1, 2])), (np.float32([1, 2]), np.float32([2, 1])), (np.ones((2, 2)), np.ones(4)),
      (np.zeros((0, 3)), np.zeros((0, 1))), (np.ones(3, np.float32), np.ones(3)), (np.arange(5), np.arange(5.0)),

@@ -11,6 +11,13 @@ from rlgauge.benchmarks.command import forwarded, selects_by_cache
 FILES = ["tests/test_a.py", "tests/test_b.py::test_it[1]"]
 
 
+def run_with(arguments, source="ARGS"):
+    """Return the parts of pytest's configuration that depend on its arguments."""
+    return SimpleNamespace(
+        args=FILES, args_source=SimpleNamespace(name=source), invocation_params=SimpleNamespace(args=arguments)
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "kept"),
     [
@@ -27,19 +34,23 @@ FILES = ["tests/test_a.py", "tests/test_b.py::test_it[1]"]
         ("--pdb --trace --pdbcls IPython:It -k fast", "-k fast"),
         ("--stepwise --new-first --deselect a::b", "--deselect a::b"),
         ("-m tests/test_a.py --gate-strict -k tests/test_a.py", "-m tests/test_a.py -k tests/test_a.py"),
+        ("--data-dir tests/test_a.py --log-file run.log", "--data-dir tests/test_a.py"),
     ],
 )
 @pytest.mark.parametrize("before", [True, False], ids=["files-first", "files-last"])
 def test_selecting_options_are_forwarded_but_not_files_reports_or_the_gates(line, kept, before):
     arguments = [*FILES, *line.split()] if before else [*line.split(), *FILES]
-    run = SimpleNamespace(args=FILES, invocation_params=SimpleNamespace(args=arguments))
-    assert forwarded(run) == kept.split()
+    assert forwarded(run_with(arguments)) == kept.split()
 
 
 def test_pytest_addopts_is_forwarded_first(monkeypatch):
     monkeypatch.setenv("PYTEST_ADDOPTS", "-k 'slow and not big' --benchmark-only -n 4")
-    run = SimpleNamespace(args=FILES, invocation_params=SimpleNamespace(args=["-k", "fast", *FILES]))
-    assert forwarded(run) == ["-k", "slow and not big", "-k", "fast"]
+    assert forwarded(run_with(["-k", "fast", *FILES])) == ["-k", "slow and not big", "-k", "fast"]
+
+
+def test_paths_from_the_settings_are_no_arguments():
+    run = run_with(["--data-dir", FILES[0]], source="TESTPATHS")
+    assert forwarded(run) == ["--data-dir", FILES[0]]
 
 
 @pytest.mark.parametrize(("chosen", "by_cache"), [({}, False), ({"lf": True}, True), ({"stepwise": True}, True)])

@@ -96,6 +96,15 @@ def test_only_selected_tests_run_and_generated_files_are_on_both_sides(toy, gene
     assert "generated files, copied from the working tree to both sides: toy/_version.py\n" in ran.text
 
 
+def test_a_generated_file_that_base_tracks_is_a_change(tmp_path):
+    toy = Repository(tmp_path / "toy", {**flat(), "toy/version.py": "VERSION = 1\n"})
+    (toy.root / ".git" / "info" / "exclude").write_text("toy/version.py\n")
+    toy.git("rm", "--cached", "--quiet", "toy/version.py")
+    toy.write({"toy/version.py": "VERSION = 2\n"})
+    ran = toy.gate("HEAD", tmp_path, "--collect-only")
+    assert "3 to time" in ran.text, ran.text
+
+
 def test_the_same_code_is_unchanged_and_so_is_another_benchmark_of_it(toy, generated, tmp_path):
     toy.at("generated", {**generated, FILE: FLAT_TESTS + MORE, "README.md": "# A toy\n"})
     ran = toy.gate("HEAD", tmp_path, "--junitxml=junit.xml", "--benchmark-json=times.json", "--benchmark-autosave")

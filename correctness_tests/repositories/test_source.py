@@ -49,7 +49,9 @@ def test_benchmarks_are_named_by_option_settings_or_testpaths_and_collection(sou
     assert source(**how).benchmark_paths() == paths
 
 
-def test_benchmarks_in_the_settings_must_exist(source):
+def test_benchmarks_in_the_settings_must_exist(source, tmp_path):
+    pattern = f"{tmp_path}/speed/test_*.py"
+    assert source(benchmarks=[pattern]).benchmark_paths() == ["speed/test_c.py", "bench"]
     with pytest.raises(GateError, match=r"^benchmarks 'nowhere' in \[tool.rlgauge\]: give an existing file or folder "):
         source(benchmarks=["nowhere"]).benchmark_paths()
 
@@ -57,6 +59,11 @@ def test_benchmarks_in_the_settings_must_exist(source):
 def test_a_test_outside_the_repository_is_refused(source, tmp_path):
     with pytest.raises(GateError, match=f"^{tmp_path.parent}/site/pkg/test_a.py is not in the repository {tmp_path}: "):
         source(names=["../site/pkg/test_a.py::test_x"]).benchmark_paths()
+
+
+def test_a_build_of_nothing_but_benchmarks_is_refused(source):
+    with pytest.raises(GateError, match=r"^no package under test: all modules are benchmarks, in \.;"):
+        source(build="make", given=[".."]).benchmark_paths()
 
 
 def test_the_last_matching_pattern_counts(source):

@@ -6,7 +6,8 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ COMMON = ("--no-header", "--maxfail=0", "--continue-on-collection-errors", "--co
 WITH_VALUE = (
     "--junitxml", "--junit-xml", "-n", "--numprocesses", "--maxprocesses", "--maxschedchunk", "--tx", "--dist", "--px",
     "--basetemp", "--rootdir", "-c", "--config-file", "--durations", "--report-log", "--pdbcls", "--lfnf",
-    "--last-failed-no-failures",
+    "--last-failed-no-failures", "--log-file",
 )  # fmt: skip
 ALONE = (
     "--collect-only", "--co", "--gate-strict", "--lf", "--last-failed", "--ff", "--failed-first", "--nf", "--new-first",
@@ -31,7 +32,6 @@ BENCHMARK = re.compile(  # options of pytest-benchmark but for its timer; a proj
     "histogram|json|max-time|min-.*|name|netrc|only|precision|quiet|save.*|skip|sort|storage|time-unit|verbose|"
     "warmup.*)"
 )
-SELECTING = "-k", "-m"  # options whose value may be equal to a file or directory
 CACHED_SELECTIONS = ("lf", "stepwise")  # options that select tests by the results of earlier runs
 
 
@@ -40,12 +40,17 @@ def forwarded(run: pytest.Config | None) -> list[str]:
     in_variable = shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))  # comes first; not set in workers
     if run is None:
         return for_workers(in_variable, ())
-    return for_workers([*in_variable, *map(str, run.invocation_params.args)], set(map(str, run.args)))
+    files = list(map(str, run.args)) if run.args_source.name == "ARGS" else []  # others come from the settings
+    return for_workers([*in_variable, *map(str, run.invocation_params.args)], files)
 
 
-def for_workers(arguments: Sequence[str], files: Collection[str]) -> list[str]:
-    """Return the arguments that workers need too, without `files` (paths and test ids)."""
+def for_workers(arguments: Sequence[str], files: Sequence[str]) -> list[str]:
+    """Return the arguments that workers need too, without `files` (paths and test ids).
+
+    A word that occurs more often than among `files` is also the value of an option, as in ``pytest speed -m speed``.
+    """
     kept, values = list[str](), 0.0  # the latter counts following words that are values of a dropped option
+    surplus = Counter(arguments) - Counter(files)
     for before, word in zip(["", *arguments], arguments):
         if word.startswith("-"):
             name, equals, _ = word.partition("=")
@@ -56,7 +61,9 @@ def for_workers(arguments: Sequence[str], files: Collection[str]) -> list[str]:
                 values = math.inf if name == SEVERAL else 1.0
         else:
             dropped, values = values > 0, values - 1
-        if not dropped and (word not in files or before in SELECTING):  # as in pytest speed -m speed
+        is_value = word not in files or (before.startswith("-") and surplus[word] > 0)
+        surplus[word] -= is_value
+        if is_value and not dropped:
             kept.append(word)
     return kept
 

@@ -162,7 +162,8 @@ class Benchmarks:
         found = []
         for pattern in given or self.config.benchmarks:
             base = self.start if given else self.settings
-            paths = sorted(base.glob(pattern)) if glob.has_magic(pattern) else [base / pattern]
+            names = glob.glob(pattern, root_dir=base, recursive=True) if glob.has_magic(pattern) else [pattern]
+            paths = sorted(base / name for name in names)
             if not paths or not all(path.exists() and path.resolve().is_relative_to(self.top) for path in paths):
                 name = f"--gate-benchmarks {pattern}" if given else f"benchmarks {pattern!r} in [tool.rlgauge]"
                 raise GateError(f"{name}: give an existing file or folder of this repository")
@@ -175,7 +176,7 @@ class Benchmarks:
         found += [file for file in trees.conftests(found, self.top) if not trees.is_inside(file, found)]
         found = trees.outermost(found)
         packages = [*trees.packages(self.top, found, *self.import_folders(found)), *self.project_modules]
-        if not self.build and not packages:
+        if "." in found or not (self.build or packages):
             self.refuse_compiled(found)
             raise GateError(
                 f"no package under test: all modules are benchmarks, in {', '.join(found)}; name only the benchmarks "
@@ -550,13 +551,14 @@ class Benchmarks:
     def digest_of(self, code: Path, only: tuple[str, ...] = (".",), without: tuple[str, ...] = ()) -> str:
         """Return a hash of a tree's files in `only`, its lock files, and the side's own benchmarks, if it has any.
 
-        Files in `without`, ignored files and benchmarks that both sides share are excluded.
+        Generated files count always, as a revision may have its own version. Files in `without`, ignored files and
+        benchmarks that both sides share are excluded.
         """
         shared, own = ([], self.paths) if self.own_benchmarks else (self.shared_paths(code), [])
-        included = [*only, *own]
+        included = [*only, *own, *self.generated]
         files = [
             file
-            for file in trees.code_files(code, [*shared, *without, *self.generated], self.ignore)
+            for file in trees.code_files(code, [*shared, *without], self.ignore)
             if trees.is_lock(file) or trees.is_inside(file.relative_to(code).as_posix(), included)
         ]
         return revisions.digest(code, files)
