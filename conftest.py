@@ -58,14 +58,19 @@ def pytest_configure(config: pytest.Config) -> None:
         if not config.getoption("numprocesses", None):  # a process that only distributes tests needs no threads
             process.set_up(config.getoption("threads"), memory="default", turn=turn(config))
         from perf_tests.ops import required
-        from perf_tests.selection import selected, selection_of
+        from perf_tests.selection import NothingMatchesError, selected, selection_of
 
         if config.getoption("seed") < 0:
             raise ValueError(f"--seed {config.getoption('seed')}: choose 0 or more")
         for name in required():
             modules = {module for backend in BACKENDS.values() for module in backend.modules}
             choose("name in RL_PERF_REQUIRE", name, {*BACKENDS, *modules, *PACKAGES, *OPTIONAL})
-        selected(selection_of(config))
+        try:
+            selected(selection_of(config))
+        except NothingMatchesError as error:
+            if config.getoption("gate_against") is None:
+                pytest.exit(str(error), returncode=pytest.ExitCode.NO_TESTS_COLLECTED)
+            raise
     except ImportError as error:
         if config.getoption("gate_against") is None:
             raise pytest.UsageError(str(error)) from error

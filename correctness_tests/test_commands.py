@@ -26,8 +26,8 @@ MISTAKES = {
     "--axis 'batch': write NAME=VALUE": ("--axis", "batch"),
     "threads: 0 is out of range; choose 1 to": ("--threads", "0"),
     "--seed -1: choose 0 or more": ("--seed", "-1"),
-    "no benchmark of tier gate matches; try --tier": ("--tier", "gate", "--workload", "pirl", "--op", "act"),
 }
+NO_MATCH = "no benchmark of tier gate matches; try --tier"
 
 
 def test_collecting_imports_neither_torch_nor_jax():
@@ -47,6 +47,7 @@ def numpy_runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     runs = {
         **{message: (*PLAIN, *arguments) for message, arguments in MISTAKES.items()},
+        NO_MATCH: (*PLAIN, "--tier", "gate", "--workload", "pirl", "--op", "act"),
         "twice": (*PLAIN, "--collect-only", "-q", "--op", "forward", *TWO_SIZES, "--backend", "numpy"),
         "auto": (*PLAIN, "--collect-only", "-q", "--op", "act", "--backend", "auto"),
         "measured": (*ONE, "--backend", "numpy,neuron", "-rs", "--benchmark-json", str(folder / "out.json")),
@@ -64,6 +65,12 @@ def test_wrong_option_is_one_line(numpy_runs, message):
     (line,) = [line for line in errors.splitlines() if message in line]
     assert line.startswith("ERROR: ")
     assert "Traceback" not in errors
+
+
+def test_selection_without_a_match_is_one_line_and_code_5(numpy_runs):
+    found, errors, _ = numpy_runs
+    assert found[NO_MATCH][0] == 5
+    assert len([line for line in errors.splitlines() if NO_MATCH in line]) == 1
 
 
 def test_axis_option_can_be_repeated(numpy_runs):

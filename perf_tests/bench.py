@@ -47,7 +47,7 @@ class Bench:
         self,
         function: Callable[..., Any],
         *args: Any,
-        reset: Callable[[], None] | None = None,
+        reset: Callable[[], object] | None = None,
         close: Callable[[], None] | None = None,
         max_calls: int | None = None,
         output: Callable[[Any], Any] | None = None,
@@ -66,7 +66,8 @@ class Bench:
         Args:
             function: function to time; it must not return before the device has finished.
             args: positional arguments of every call.
-            reset: restores all state that calls change. Each sample is then several calls after one untimed reset.
+            reset: restores all state that calls change; its result is ignored. Each sample is then several calls after
+                one untimed reset.
             close: stops what the function has started (threads, processes); called when the test ends.
             max_calls: maximum number of calls after one reset.
             output: maps a result to the arrays that must agree between samples, and between both sides of a gate.
@@ -105,7 +106,7 @@ class Bench:
         self,
         function: Callable[..., Any],
         args: tuple[Any, ...],
-        reset: Callable[[], None] | None,
+        reset: Callable[[], object] | None,
         max_calls: int | None,
         output: Callable[[Any], Any] | None,
         rtol: float,
@@ -130,7 +131,7 @@ class Bench:
         return str(self.request.node.name)
 
     def pedantic(
-        self, function: Callable[..., Any], args: tuple[Any, ...], reset: Callable[[], None], max_calls: int | None
+        self, function: Callable[..., Any], args: tuple[Any, ...], reset: Callable[[], object], max_calls: int | None
     ) -> Any:
         """Time rounds of several calls after one reset, and rescale the samples to seconds per call."""
 
@@ -139,12 +140,15 @@ class Bench:
                 result = function(*args)
             return result
 
+        def setup() -> None:  # pytest-benchmark would take a returned value for arguments
+            reset()
+
         option = self.request.config.getoption
         count, rounds = 1, 1
         if not self.benchmark.disabled:
             count, seconds = calibrated(calls, reset, max_calls)
             rounds = max(option("benchmark_min_rounds"), math.ceil(float(option("benchmark_max_time")) / seconds))
-        result = self.benchmark.pedantic(lambda: calls(count), setup=reset, rounds=rounds)
+        result = self.benchmark.pedantic(lambda: calls(count), setup=setup, rounds=rounds)
         if self.benchmark.stats:
             stats = self.benchmark.stats.stats
             stats.data = [seconds / count for seconds in stats.data]
@@ -152,7 +156,7 @@ class Bench:
         return result
 
 
-def calibrated(calls: Callable[[int], Any], reset: Callable[[], None], max_calls: int | None) -> tuple[int, float]:
+def calibrated(calls: Callable[[int], Any], reset: Callable[[], object], max_calls: int | None) -> tuple[int, float]:
     """Return the number of calls after one reset that take 10 ms, and the duration of that sample in seconds.
 
     The number is doubled until both of two samples are long enough, or until it reaches ``max_calls``.

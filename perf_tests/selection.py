@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     import pytest
 
 
+class NothingMatchesError(ValueError):
+    """All names exist, but no benchmark has all of them."""
+
+
 @dataclass(frozen=True)
 class Selection:
     """A filter for benchmarks by names and by axis values, as text; an empty field matches everything."""
@@ -85,7 +89,10 @@ def in_order(values: Iterable[int | str]) -> list[str]:
 
 
 def selected(selection: Selection) -> list[Benchmark]:
-    """Return the selected benchmarks; raise ValueError for an unknown name or value, or if nothing matches."""
+    """Return the selected benchmarks.
+
+    Raises ValueError for an unknown name or value, and NothingMatchesError if no benchmark matches.
+    """
     everything = list(benchmarks())
     for name in selection.workloads:
         choose("workload", name, sorted({one.workload for one in everything}))
@@ -110,7 +117,7 @@ def selected(selection: Selection) -> list[Benchmark]:
     found = [one for one in kept if selection.has(one.tier)]
     if not found:
         where, hint = (f"of tier {selection.tier}", "; try --tier full") if kept else ("of any tier", "")
-        raise ValueError(f"{selection}: no benchmark {where} matches{hint}")
+        raise NothingMatchesError(f"{selection}: no benchmark {where} matches{hint}")
     return found
 
 

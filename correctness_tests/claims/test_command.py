@@ -73,6 +73,17 @@ def test_unclear_comparisons_get_more_pairs_while_there_is_time(tmp_path, minute
     assert found[sure].values == [0.0] * 6
 
 
+def test_pairs_count_although_a_later_round_fails(tmp_path):
+    one, calls = claim().comparison("alone"), []
+
+    def measured(comparisons, number, folder):
+        calls.append(number)
+        return {one: Measured(error="no reply") if number else Measured([2.0] * 6)}
+
+    found = measure([one], tmp_path, 1.0, lambda known: [one], measured)
+    assert (calls, found[one]) == ([0, 1], Measured([2.0] * 6))
+
+
 @pytest.mark.slow
 def test_two_claims_are_measured_and_written(tmp_path):
     out = tmp_path / "claims.json"

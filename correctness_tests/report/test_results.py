@@ -22,9 +22,9 @@ def row(backend, seconds):
     }  # fmt: skip
 
 
-def written(path, *rows, **machine):
+def written(path, *rows, run=RUN, **machine):
     found = {
-        "datetime": "2026-11-27T10:00:00", "machine_info": {"rlgauge": {**MACHINE, **machine}}, "rlgauge": RUN,
+        "datetime": "2026-11-27T10:00:00", "machine_info": {"rlgauge": {**MACHINE, **machine}}, "rlgauge": run,
         "benchmarks": [{"extra_info": row} for row in rows],
     }  # fmt: skip
     path.write_text(json.dumps(found))
@@ -64,3 +64,16 @@ def test_results_of_two_machines_are_refused(tmp_path, capsys):
     files = [written(tmp_path / f"{n}.json", row("torch", 1.0), cores=n) for n in (2, 4)]
     assert main([*files, "--folder", str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith("results of several machines: a-cpu-avx2-2-cores, a-cpu-avx2-4-cores")
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"threads": 1}, "different threads: 1, 2;"),
+        ({"run": {**RUN, "git": "ba987654"}}, "different git: 0123456789ab,"),
+    ],
+)
+def test_results_of_different_runs_are_refused(tmp_path, capsys, other, words):
+    files = [written(tmp_path / "a.json", row("torch", 1.0)), written(tmp_path / "b.json", row("jax", 1.0), **other)]
+    assert main([*files, "--folder", str(tmp_path)]) == 2
+    assert words in capsys.readouterr().err

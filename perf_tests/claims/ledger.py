@@ -134,7 +134,7 @@ def context_row(
     measured = known[comparisons[0]]
     if measured.differs:
         return {**kept, **nothing, "same_holds": False, "verdict": "refuted", "why": "different output"}
-    if error := next((known[one].error for one in comparisons if known[one].error), ""):
+    if error := next((known[one].error for one in comparisons if one in known and known[one].error), ""):
         return {**kept, **nothing, "verdict": "error", "error": error}
     ratios = ratios_of(comparisons, known)
     (low, high), same = interval(ratios), same_of(claim, context, findings)

@@ -99,11 +99,13 @@ def measure(
         return {}
     end = time.monotonic() + 60 * minutes
     found, number = dict(measured(comparisons, 0, folder)), 0
-    while time.monotonic() < end and (chosen := unclear(found)[:AT_ONCE]):
+    failed = set[Comparison]()  # in a later round: their earlier pairs count
+    while time.monotonic() < end and (chosen := [one for one in unclear(found) if one not in failed][:AT_ONCE]):
         number += 1
         for comparison, more in measured(chosen, number, folder).items():
             found[comparison].values += more.values
-            found[comparison].error = more.error
+            if more.error:
+                failed.add(comparison)
     return found
 
 

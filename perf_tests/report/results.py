@@ -142,6 +142,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         named = {name_of(machine_of(result)) for result in results}
         if len(named) > 1:
             raise ValueError(f"results of several machines: {', '.join(sorted(named))}")
+        for name in ("git", "threads", "seed"):
+            values = sorted({str(machine_of(result)[name]) for result in results})
+            if len(values) > 1:
+                raise ValueError(f"results of runs with different {name}: {', '.join(values)}; make a page of each")
         path = options.folder / f"{named.pop()}.md"
         write_all({path: page(results, options.failed).encode()})
     except (ValueError, Unwritable) as error:
