@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from correctness_tests.waiting import until
+from rl_impls import params
 from rl_impls.common import runs, training
 
 
@@ -110,6 +111,18 @@ def test_best_checkpoint_has_the_highest_mean_of_20_returns(tmp_path):
             kept.append((tmp_path / "run" / runs.BEST).read_text())
     recorder.close()
     assert kept == ["of step 21", "of step 41"]
+
+
+def test_best_checkpoint_stays_after_a_resume_with_lower_returns(tmp_path):
+    folder, checkpoint = tmp_path / "run", tmp_path / "agent.safetensors"
+    for first, value, best in ((0, 2.0, 20), (20, 0.0, 20), (40, 1.0, 20), (60, 3.0, 80)):
+        recorder = runs.Recorder(folder, first)
+        for step in range(first + 1, first + 21):
+            recorder.add(step, 1.0, {"return": value})
+        params.save(checkpoint, {}, step=str(step))
+        recorder.keep_best(checkpoint)
+        recorder.close()
+        assert params.read_metadata(folder / runs.BEST)["step"] == str(best)
 
 
 @pytest.mark.parametrize("text", [None, "no JSON"])

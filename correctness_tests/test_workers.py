@@ -78,15 +78,21 @@ def test_large_arrays_shared_memory_and_locks_reach_each_worker():
         workers.close()
 
 
-def test_niceness_applies_to_all_threads_and_to_replaced_workers():
-    ours = os.getpriority(os.PRIO_PROCESS, 0)
-    workers = Workers(1, Threaded, lambda index, life: (), 1, niceness=5)
+def test_replaced_workers_are_numbered_and_have_the_niceness_in_all_threads():
+    ours, lives = os.getpriority(os.PRIO_PROCESS, 0), []
+
+    def arguments(index, life):
+        lives.append(life)
+        return ()
+
+    workers = Workers(1, Threaded, arguments, 1, niceness=5)
     try:
-        for replaced in range(2):
+        for replaced in range(3):
             workers.tell([("priorities",)])
             [(before, after, process)] = workers.answers()
             assert (before, after) == (ours, [min(ours + 5, 19)])
             assert workers.replaced == replaced
+            assert lives == list(range(replaced + 1))
             os.kill(process, signal.SIGKILL)
     finally:
         workers.close()

@@ -121,7 +121,8 @@ def compare_file(
 
     A comparison whose test is skipped or fails is recorded as such, and the others are measured. `default` says how to
     compare unless the file does. All results are written to `out` (JSON) after each group; with `resume`, those of an
-    interrupted run are kept. `only` names the comparisons to measure, by default all.
+    interrupted run are kept. `only` names the comparisons to measure, by default all; results of others in `out` stay if
+    they belong to the same conditions.
     """
     comparisons = read(file, default)
     for name in only:
@@ -143,7 +144,7 @@ def compare_file(
         }
         with laid_out(source, root) as layout:
             current = conditions(source, layout, file, default, out)
-            rows = resumable_rows(out, current, log) if resume else {}
+            rows = resumable_rows(out, current, log) if resume else other_rows(out, current, only)
             order = random.Random(default.seed).sample(list(tests), len(tests))
             pending = {name: (*comparisons[name], tests[name]) for name in order if name not in rows}
             for group, names in enumerate(groups(pending)):
@@ -256,6 +257,16 @@ def resumable_rows(out: Path, current: Mapping[str, Any], log: Callable[[str], N
         return {}
     log(f"compare: resuming with {number_of(len(rows), 'comparison')} from {out}")
     return rows
+
+
+def other_rows(out: Path, current: Mapping[str, Any], only: Sequence[str]) -> dict[str, Row]:
+    """Return the results of an earlier run that `only` does not name, if they belong to the same conditions."""
+    try:
+        before = json.loads(out.read_text()) if only else {}
+        same = before.get("conditions") == current
+        return {name: row for name, row in before["comparisons"].items() if name not in only} if same else {}
+    except (OSError, ValueError, KeyError, AttributeError):  # a file of something else is replaced
+        return {}
 
 
 def row_text(row: Row) -> str:

@@ -436,6 +436,12 @@ def test_one_comparison_of_a_file_can_be_measured(repository, comparisons, tmp_p
     assert code == 0, text
     assert "compare: 1 of 1: waits: " in text
     assert list(json.loads(out.read_text())["comparisons"]) == ["waits"]
+    found = json.loads(out.read_text())
+    for conditions, names in ((found["conditions"], ["items", "waits"]), ({}, ["waits"])):
+        found |= {"conditions": conditions, "comparisons": {"items": {"error": "of before"}}}
+        out.write_text(json.dumps(found))
+        code, text = repository.run("rlgauge", *command, "waits")
+        assert (code, list(json.loads(out.read_text())["comparisons"])) == (0, names), text
     code, text = repository.run("rlgauge", *command, "wait")
     assert code == 2, text
     assert text.splitlines()[-1].startswith(f"--only 'wait': {comparisons} has no such comparison; did you mean waits")

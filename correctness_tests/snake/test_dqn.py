@@ -73,10 +73,12 @@ def test_an_agent_learns_the_values_and_acts_by_them(backend):
     assert np.mean([agent.act(STATE) == 2 for _ in range(200)]) > 0.9
 
 
-@pytest.mark.parametrize(("done", "value"), [(False, 10), (True, 5)])
-def test_the_next_value_counts_unless_done_and_the_target_network_is_due_between_replays_too(done, value):
-    """Each step is rewarded by 5, and half of the next value counts: 10 = 5 + 10 / 2."""
-    agent = DQNAgent(2, 1, hidden=16, gamma=0.5, learning_rate=5e-3, target_frequency=50)
+@pytest.mark.parametrize(("target_frequency", "done", "value"), [(50, False, 10), (50, True, 5), (0, False, 10)])
+def test_the_next_value_counts_unless_done_and_the_target_network_is_due_between_replays_too(
+    target_frequency, done, value
+):
+    """Each step is rewarded by 5, and half of the next value counts: 10 = 5 + 10 / 2; 0: without a target network."""
+    agent = DQNAgent(2, 1, hidden=16, gamma=0.5, learning_rate=5e-3, target_frequency=target_frequency)
     agent.remember(STATE, 0, 5.0, STATE, done)
     for _ in range(800):
         for _ in range(2):  # the step is odd at each replay, so never a multiple of 50
