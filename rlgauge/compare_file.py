@@ -121,8 +121,8 @@ def compare_file(
 
     A comparison whose test is skipped or fails is recorded as such, and the others are measured. `default` says how to
     compare unless the file does. All results are written to `out` (JSON) after each group; with `resume`, those of an
-    interrupted run are kept. `only` names the comparisons to measure, by default all; results of others in `out` stay if
-    they belong to the same conditions.
+    interrupted run are kept. `only` names the comparisons to measure, by default all; results of others in `out` stay
+    if they belong to the same conditions.
     """
     comparisons = read(file, default)
     for name in only:

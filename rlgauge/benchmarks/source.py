@@ -20,7 +20,7 @@ import rlgauge
 from rlgauge import machine, process, revisions
 from rlgauge.allowed import last_match, parse_renamed
 from rlgauge.case import TOLERANCE, Case
-from rlgauge.config import FILE, Config, settings_folder
+from rlgauge.config import FILE, Config
 from rlgauge.environments import PythonFor, environments
 from rlgauge.interrupts import defer_interrupts
 from rlgauge.progress import number_of
@@ -29,14 +29,14 @@ from rlgauge.workers import PYTHON, Side, Worker, WorkerError, cache_variables, 
 
 from . import command, installed, marks, origins, trees, unchanged
 from .builds import builds, packages_of, tree_of
-from .finder import TEST_FOLDER, PackageFinder
+from .finder import PackageFinder
 from .fixture import is_benchmark, missing_plugin, skip_reason
+from .project import Project, is_test_folder
 from .unchanged import Unchanged
 
 if TYPE_CHECKING:
     import pytest
 
-FOLDER = ".rlgauge"  # output directory for the user
 VERSIONS = ("numpy", "pytest", "pytest-benchmark")
 COLLECT_LIMIT = 120.0  # timeout for collecting a side's tests, in seconds
 Imports = tuple[list[str], list[str]]  # packages under test, and the directories from which they are imported
@@ -48,24 +48,14 @@ runpy.run_module("rlgauge.benchmarks.worker", run_name="__main__", alter_sys=Tru
 """
 
 
-class Benchmarks:
+class Benchmarks(Project):
     """The repository's tests that use the ``benchmark`` fixture or mark, and the sides that run them.
 
     Args:
-        root: pytest's root directory; test ids are relative to it.
-        config: settings from ``[tool.rlgauge]``.
-        run: pytest's configuration with the gate's options; None selects all tests.
+        root, config, run: see :class:`.project.Project`.
         environment: environment variables for workers; those of this process by default.
 
     Attributes:
-        top: top level of the git repository; all paths in trees are relative to it.
-        settings: directory of the settings file; paths in the settings are relative to it.
-        start: directory in which pytest was started; workers start in each side's copy of it.
-        cache: directory of builds and environments that are kept between runs.
-        artifact: default path of the JSON artifact.
-        copied_projects: directories of the repository's projects that are installed as copies and not compiled.
-        copied_modules: directory of each project that is installed as a copy, by module name.
-        project_modules: installed modules of the nearest project, and of those that are installed as copies.
         own_benchmarks: whether each side has its own benchmarks, rather than head's.
         names: ids of the selected benchmarks.
         paths: files and directories of benchmarks.
@@ -83,25 +73,9 @@ class Benchmarks:
     def __init__(
         self, root: Path, config: Config, run: pytest.Config | None, environment: Mapping[str, str] | None = None
     ) -> None:
-        self.root, self.config, self.run = root.resolve(), config, run
-        self.top = revisions.top_of(root)
-        started_in = Path(run.invocation_params.dir).resolve() if run else self.root
-        self.start = started_in if started_in.is_relative_to(self.top) else self.root
-        self.settings = settings_folder(root, self.start).resolve()
-        self.cache, self.artifact = revisions.common_folder(root) / "rlgauge", root / FOLDER / "gate.json"
+        super().__init__(root, config, run)
         self.environment = environment
         self.own_benchmarks = bool(run and run.getoption("gate_own_benchmarks"))
-        self.build = (run and run.getoption("gate_build")) or config.build
-        if self.build and (config.lock or config.depends):
-            other = "lock" if config.lock else "depends"
-            raise GateError(f"build and {other} are both set: remove {other}, which has no effect on built packages")
-        if config.lock and not (self.settings / config.lock).is_file():
-            raise GateError(f"lock {config.lock!r}: {self.settings} has no such file")
-        projects = [self.top / name for name in revisions.tracked(self.top, trees.PROJECT_FILES)]
-        projects = [path.parent for path in projects if not any(map(is_test_folder, path.relative_to(self.top).parts))]
-        self.copied_projects, self.copied_modules = installed.copied_projects(self.top, projects)
-        modules = {*installed.modules_of(self.root, self.top), *self.copied_modules}
-        self.project_modules = sorted(name for name in modules if not is_test_folder(name))
         self.names: list[str] = []
         self.paths: list[str] = []
         self.renamed: dict[str, str] = {}
@@ -114,44 +88,6 @@ class Benchmarks:
         self.python_for: PythonFor | None = None
         self.warnings: list[str] = []
         self.digest = functools.cache(self.digest_of)
-        self.ignore = [*config.ignore, *map(self.from_settings, config.ignore)]
-        self.artifact.parent.mkdir(exist_ok=True)
-        (self.artifact.parent / ".gitignore").write_text("*\n")
-
-    # Paths, all relative to git's top level
-
-    def relative(self, path: Path) -> str:
-        """Return a path relative to git's top level; raise ValueError for a path outside it."""
-        return path.relative_to(self.top).as_posix()
-
-    def from_settings(self, path: str) -> str:
-        """Convert a path or pattern in the settings to one relative to git's top level."""
-        prefix = self.relative(self.settings)
-        return os.path.normpath(path if prefix == "." else f"{prefix}/{path}")
-
-    def leave_out(self, path: Path) -> None:
-        """Do not count a file that the run writes as a change, nor its temporary file."""
-        target = path.resolve()
-        if target.is_relative_to(self.top):
-            folder = self.relative(target.parent)
-            self.ignore += [os.path.normpath(f"{folder}/{name}") for name in (target.name, f".{target.name}.*")]
-
-    def file_of(self, name: str) -> str:
-        """Return the file of a test; raise GateError if it is not in the repository."""
-        path = Path(os.path.normpath(self.root / name.partition("::")[0]))
-        if not path.is_relative_to(self.top):
-            raise GateError(f"{path} is not in the repository {self.top}: give paths of its benchmarks")
-        return self.relative(path)
-
-    def files_of(self, names: Collection[str], renamed: Mapping[str, str]) -> list[str]:
-        """Return the files of tests, given head's ids; `renamed` maps ids on this side to head's."""
-        old_names = [old for old, new in renamed.items() if new in names]
-        return sorted({self.file_of(name) for name in [*old_names, *({*names} - {*renamed.values()})]})
-
-    def ini_file(self) -> str | None:
-        """Return pytest's configuration file, or None if it is outside the repository."""
-        ini = self.run.inipath.resolve() if self.run and self.run.inipath else None
-        return self.relative(ini) if ini and ini.is_relative_to(self.top) else None
 
     def benchmark_paths(self) -> list[str]:
         """Return the benchmark files and directories, which are head's on both sides.
@@ -183,28 +119,6 @@ class Benchmarks:
                 "with --gate-benchmarks, or run pytest in the folder of the package"
             )
         return found
-
-    def import_folders(self, benchmarks: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the directories from which packages are imported, and those among them that are bases.
-
-        The first are pytest's ``pythonpath``, the repository's directories on ``sys.path`` and those of editable
-        installs, except those in `benchmarks`, which pytest itself adds. The bases need not be on the path: pytest's
-        root, the directory where it was started, that of the settings, and projects that are installed as copies.
-        """
-        bases = list(dict.fromkeys([self.root, self.start, self.settings, *self.copied_projects]))
-        guessed = [base / "src" for base in bases if not trees.shadows_library(base / "src")]
-        projects = [self.root, *self.copied_projects]
-        guessed += [project / name for project in projects for name in trees.folders_of(project, self.project_modules)]
-        candidates = (*installed.path_folders(), *installed.editable_folders(), *guessed, *bases)
-        pythonpath = [Path(path).resolve() for path in self.run.getini("pythonpath")] if self.run else []
-        folders = [self.relative(path) for path in pythonpath if path.is_relative_to(self.top)]
-        for path in candidates:
-            if path.is_relative_to(self.top) and not installed.is_environment(path, self.top):
-                folder = self.relative(path)
-                # Before collection, a test directory is on the path only because of its conftest.py.
-                if not trees.is_inside(folder, benchmarks) and (benchmarks or not is_test_folder(Path(folder).name)):
-                    folders.append(folder)
-        return list(dict.fromkeys(folders)), [self.relative(base) for base in bases]
 
     # Selection of benchmarks
 
@@ -416,12 +330,6 @@ class Benchmarks:
         """Return the benchmark paths, and each ``conftest.py`` above them that a revision has but head may lack."""
         return [*self.paths, *trees.conftests(self.paths, code)]
 
-    def start_in(self, tree: Path) -> Path:
-        """Return the directory of a tree in which its workers start, and create it if the revision lacks it."""
-        for folder in (self.root, self.start):
-            (tree / self.relative(folder)).mkdir(parents=True, exist_ok=True)
-        return tree / self.relative(self.start)
-
     def imports(self, tree: Path, python: Path) -> Imports:
         """Return the packages under test in a tree or its build, and the directories they are imported from."""
         names = {*trees.packages(tree, self.paths, *self.import_folders(self.paths)), *self.project_modules}
@@ -502,10 +410,6 @@ class Benchmarks:
             "renamed": renamed or {},
         }
         return *interpreter_options(), "-c", START, json.dumps(settings)
-
-    def has_plugin(self, name: str) -> bool:
-        """Return whether a worker's pytest will have a plugin of pytest itself."""
-        return self.run is None or self.run.pluginmanager.hasplugin(name)
 
     # Builds and environments
 
@@ -611,8 +515,3 @@ class Benchmarks:
 def users_path() -> list[Path]:
     """Return the user's entries of ``PYTHONPATH``."""
     return [Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-
-
-def is_test_folder(name: str) -> bool:
-    """Return whether a directory's name is typical of tests or benchmarks."""
-    return bool(TEST_FOLDER.fullmatch(name))

@@ -1,0 +1,134 @@
+"""The project whose benchmarks are run: its directories, settings and files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlgauge import revisions
+from rlgauge.config import Config, settings_folder
+from rlgauge.rule import GateError
+
+from . import installed, trees
+from .finder import TEST_FOLDER
+
+if TYPE_CHECKING:
+    import pytest
+
+FOLDER = ".rlgauge"  # output directory for the user
+
+
+class Project:
+    """A project in a git repository. Paths are text relative to git's top level, except for attributes.
+
+    Args:
+        root: pytest's root directory; test ids are relative to it.
+        config: settings from ``[tool.rlgauge]``.
+        run: pytest's configuration with the gate's options; None selects all tests.
+
+    Attributes:
+        top: top level of the git repository; all paths in trees are relative to it.
+        settings: directory of the settings file; paths in the settings are relative to it.
+        start: directory in which pytest was started; workers start in each side's copy of it.
+        cache: directory of builds and environments that are kept between runs.
+        artifact: default path of the JSON artifact.
+        copied_projects: directories of the repository's projects that are installed as copies and not compiled.
+        copied_modules: directory of each project that is installed as a copy, by module name.
+        project_modules: installed modules of the nearest project, and of those that are installed as copies.
+        build: command that builds a tree, if any.
+        ignore: patterns of files that do not count as changes.
+    """
+
+    def __init__(self, root: Path, config: Config, run: pytest.Config | None) -> None:
+        self.root, self.config, self.run = root.resolve(), config, run
+        self.top = revisions.top_of(root)
+        started_in = Path(run.invocation_params.dir).resolve() if run else self.root
+        self.start = started_in if started_in.is_relative_to(self.top) else self.root
+        self.settings = settings_folder(root, self.start).resolve()
+        self.cache, self.artifact = revisions.common_folder(root) / "rlgauge", root / FOLDER / "gate.json"
+        self.build = (run and run.getoption("gate_build")) or config.build
+        if self.build and (config.lock or config.depends):
+            other = "lock" if config.lock else "depends"
+            raise GateError(f"build and {other} are both set: remove {other}, which has no effect on built packages")
+        if config.lock and not (self.settings / config.lock).is_file():
+            raise GateError(f"lock {config.lock!r}: {self.settings} has no such file")
+        projects = [self.top / name for name in revisions.tracked(self.top, trees.PROJECT_FILES)]
+        projects = [path.parent for path in projects if not any(map(is_test_folder, path.relative_to(self.top).parts))]
+        self.copied_projects, self.copied_modules = installed.copied_projects(self.top, projects)
+        modules = {*installed.modules_of(self.root, self.top), *self.copied_modules}
+        self.project_modules = sorted(name for name in modules if not is_test_folder(name))
+        self.ignore = [*config.ignore, *map(self.from_settings, config.ignore)]
+        self.artifact.parent.mkdir(exist_ok=True)
+        (self.artifact.parent / ".gitignore").write_text("*\n")
+
+    def relative(self, path: Path) -> str:
+        """Return a path relative to git's top level; raise ValueError for a path outside it."""
+        return path.relative_to(self.top).as_posix()
+
+    def from_settings(self, path: str) -> str:
+        """Convert a path or pattern in the settings to one relative to git's top level."""
+        prefix = self.relative(self.settings)
+        return os.path.normpath(path if prefix == "." else f"{prefix}/{path}")
+
+    def leave_out(self, path: Path) -> None:
+        """Do not count a file that the run writes as a change, nor its temporary file."""
+        target = path.resolve()
+        if target.is_relative_to(self.top):
+            folder = self.relative(target.parent)
+            self.ignore += [os.path.normpath(f"{folder}/{name}") for name in (target.name, f".{target.name}.*")]
+
+    def file_of(self, name: str) -> str:
+        """Return the file of a test; raise GateError if it is not in the repository."""
+        path = Path(os.path.normpath(self.root / name.partition("::")[0]))
+        if not path.is_relative_to(self.top):
+            raise GateError(f"{path} is not in the repository {self.top}: give paths of its benchmarks")
+        return self.relative(path)
+
+    def files_of(self, names: Collection[str], renamed: Mapping[str, str]) -> list[str]:
+        """Return the files of tests, given head's ids; `renamed` maps ids on this side to head's."""
+        old_names = [old for old, new in renamed.items() if new in names]
+        return sorted({self.file_of(name) for name in [*old_names, *({*names} - {*renamed.values()})]})
+
+    def ini_file(self) -> str | None:
+        """Return pytest's configuration file, or None if it is outside the repository."""
+        ini = self.run.inipath.resolve() if self.run and self.run.inipath else None
+        return self.relative(ini) if ini and ini.is_relative_to(self.top) else None
+
+    def import_folders(self, benchmarks: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return the directories from which packages are imported, and those among them that are bases.
+
+        The first are pytest's ``pythonpath``, the repository's directories on ``sys.path`` and those of editable
+        installs, except those in `benchmarks`, which pytest itself adds. The bases need not be on the path: pytest's
+        root, the directory where it was started, that of the settings, and projects that are installed as copies.
+        """
+        bases = list(dict.fromkeys([self.root, self.start, self.settings, *self.copied_projects]))
+        guessed = [base / "src" for base in bases if not trees.shadows_library(base / "src")]
+        projects = [self.root, *self.copied_projects]
+        guessed += [project / name for project in projects for name in trees.folders_of(project, self.project_modules)]
+        candidates = (*installed.path_folders(), *installed.editable_folders(), *guessed, *bases)
+        pythonpath = [Path(path).resolve() for path in self.run.getini("pythonpath")] if self.run else []
+        folders = [self.relative(path) for path in pythonpath if path.is_relative_to(self.top)]
+        for path in candidates:
+            if path.is_relative_to(self.top) and not installed.is_environment(path, self.top):
+                folder = self.relative(path)
+                # Before collection, a test directory is on the path only because of its conftest.py.
+                if not trees.is_inside(folder, benchmarks) and (benchmarks or not is_test_folder(Path(folder).name)):
+                    folders.append(folder)
+        return list(dict.fromkeys(folders)), [self.relative(base) for base in bases]
+
+    def has_plugin(self, name: str) -> bool:
+        """Return whether a worker's pytest will have a plugin of pytest itself."""
+        return self.run is None or self.run.pluginmanager.hasplugin(name)
+
+    def start_in(self, tree: Path) -> Path:
+        """Return the directory of a tree in which its workers start, and create it if the revision lacks it."""
+        for folder in (self.root, self.start):
+            (tree / self.relative(folder)).mkdir(parents=True, exist_ok=True)
+        return tree / self.relative(self.start)
+
+
+def is_test_folder(name: str) -> bool:
+    """Return whether a directory's name is typical of tests or benchmarks."""
+    return bool(TEST_FOLDER.fullmatch(name))
