@@ -71,9 +71,15 @@ def test_once(bench):
     assert bench(counter.once, 0.002, reset=counter.reset, max_calls=1) == 1
 
 
-def test_reset_returns_an_array(bench):
+def test_slow_reset_of_an_array(bench):
     counter = Counter()
-    assert bench(counter.add, reset=lambda: [counter.reset(), np.ones(2)][1], max_calls=3) == 3
+
+    def reset():
+        time.sleep(0.02)
+        counter.reset()
+        return np.ones(2)
+
+    bench(counter.add, 0.002, reset=reset)
 
 
 def test_drifts(bench):
@@ -130,7 +136,7 @@ def test_round_is_several_calls_after_one_reset_and_reports_seconds_per_call(ran
     assert 0.002 <= state["min"] <= state["median"] < 0.008
     assert limited["iterations"] == 3
     assert found["test_once"]["stats"]["iterations"] == 1
-    assert found["test_reset_returns_an_array"]["stats"]["iterations"] == 3
+    assert found["test_slow_reset_of_an_array"]["stats"]["iterations"] in (4, 8), "the reset is not timed"
     assert found["test_state"]["extra_info"]["figures"] == {"total": state["iterations"]}
     assert f"closed {state['iterations']}" in log
 
