@@ -50,7 +50,15 @@ def numpy_runs(tmp_path_factory):
         NO_MATCH: (*PLAIN, "--tier", "gate", "--workload", "pirl", "--op", "act"),
         "twice": (*PLAIN, "--collect-only", "-q", "--op", "forward", *TWO_SIZES, "--backend", "numpy"),
         "auto": (*PLAIN, "--collect-only", "-q", "--op", "act", "--backend", "auto"),
-        "measured": (*ONE, "--backend", "numpy,neuron", "-rs", "--benchmark-json", str(folder / "out.json")),
+        "measured": (
+            *ONE,
+            "--backend",
+            "numpy,neuron",
+            "-rs",
+            "--benchmark-json",
+            str(folder / "out.json"),
+            "--threads=1",
+        ),
         "missing": (*ONE, "--backend", "neuron", "--benchmark-json", str(folder / "none.json")),
         "required": ("RL_PERF_REQUIRE=neuron", *ONE, "--backend", "numpy,neuron"),  # last: the variable stays set
     }
@@ -97,7 +105,7 @@ def test_json_has_figures_and_missing_backends_show_their_reason(numpy_runs):
     assert {"numpy", "torch", "jax"} <= machine["versions"].keys()
     limits = machine["limits"]
     assert limits.keys() == {"threads", "float32_flops", "bfloat16_flops", "copy_bytes"}
-    assert limits["threads"] == machine["threads"]
+    assert limits["threads"] == machine["threads"] == 1
     assert (limits["float32_flops"] > 0, limits["bfloat16_flops"], limits["copy_bytes"] > 0) == (True, 0, True)
     (benchmark,) = numpy_runs[2]["benchmarks"]
     info = benchmark["extra_info"]
@@ -225,6 +233,11 @@ def test_again(bench, seed, form, backend, batch_size):
 
 
 @grid(form=("full",), backend=("numpy",), batch_size=(1000,), bench=[{}])
+def test_untimed(benchmark, form, backend, batch_size):
+    pass
+
+
+@grid(form=("full",), backend=("numpy",), batch_size=(1000,), bench=[{}])
 def test_hang(bench, seed, form, backend, batch_size):
     op = build(toy.hang(seed, batch_size), form, backend)
     bench(op.call, *op.args, **op.keywords)
@@ -277,6 +290,13 @@ def test_row_above_the_peak_of_the_machine_is_a_warning(toy, variables):
     warning = r"Above the machine's measured peak: toy\.overstated\[full-numpy-1000\] \(\d+%\)\. "
     assert re.search(warning, " ".join(done.stdout.split()))
     assert "ERROR" not in done.stdout
+
+
+def test_benchmark_that_times_nothing_fails_the_run(toy, variables):
+    done = python(*RUN, "--op", "double,untimed", cwd=toy, **variables)
+    assert done.returncode == 1, done.stdout
+    assert "2 passed" in done.stdout
+    assert "ERROR: 2 benchmarks selected, but only 1 measured\n" in done.stdout
 
 
 def test_a_backend_that_fails_fails_the_run_though_a_later_one_passes(toy, variables, tmp_path):

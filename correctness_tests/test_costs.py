@@ -79,6 +79,10 @@ def test_costs_of_procgen_that_are_not_those_of_arrays_or_of_torch():
     assert problem_of(BENCHMARKS["procgen.impala_update[full-torch-256]"], 0).flops == update + last
     steps = problem_of(BENCHMARKS["procgen.env_step[full-numpy-64-coinrun]"], 0)
     assert steps.bytes == 8 * 64 * (4 + 64 * 64 * 3 + 4 + 1)  # action, frame, reward and end of each
+    parallel = problem_of(BENCHMARKS["procgen.parallel_ppo[full-torch-8-8-1-2-1]"], 0)
+    acting, learning = 64 + 8, 64  # pictures of a rollout: those acted on and the last ones; those in an epoch
+    rollout = 2 * acting * (first + others) + 2 * learning * (2 * first + 3 * others)
+    assert parallel.flops == 4 * rollout
 
 
 def make_counter():

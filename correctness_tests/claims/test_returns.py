@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -92,6 +93,22 @@ def test_evidence_of_other_code_is_stale(tmp_path, code, count):
     of = returns.code(returns.TRIALS[name]) if code == "of now" else code
     (tmp_path / f"{name}.json").write_text(json.dumps({"code": of, "pairs": pairs(*[4.0] * 5)}))
     assert len(returns.pairs_of(name, tmp_path)) == count
+
+
+def test_code_of_a_trial_is_its_workload_what_workloads_share_and_the_lock_file(tmp_path):
+    trial, lock = returns.TRIALS["snake-every-4"], "requirements/py311.txt"
+    shutil.copytree(returns.ROOT / "rl_impls", tmp_path / "rl_impls", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "requirements").mkdir()
+    shutil.copy(returns.ROOT / lock, tmp_path / lock)
+    before = returns.code(trial, tmp_path)
+    for name, counts in (
+        ("rl_impls/params.py", True), ("rl_impls/common/replay.py", True), ("rl_impls/snake/agent.py", True),
+        (lock, True), ("rl_impls/mario/agent.py", False), ("rl_impls/snake/__main__.py", False),
+    ):  # fmt: skip
+        text = (tmp_path / name).read_text()
+        (tmp_path / name).write_text(f"{text}\nx = 1\n")
+        assert (returns.code(trial, tmp_path) != before) == counts, name
+        (tmp_path / name).write_text(text)
 
 
 def test_comments_and_docstrings_do_not_make_evidence_stale():

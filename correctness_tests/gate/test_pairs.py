@@ -131,9 +131,10 @@ def test_an_injected_slowdown_slows_head_alone():
     def sample(seconds):
         return {"sample": lambda request: {"seconds": seconds + request["injected_slowdown"]}}
 
-    pairs, (workers, _) = pairs_of(), workers_of(sample(1.0), sample(3.0))
-    for _ in range(4):  # the order of the sides varies
+    pairs, (workers, log) = pairs_of(), workers_of(sample(1.0), sample(3.0))
+    for _ in range(20):
         assert pairs.block(workers, "a", SamplePlan(7, 3, True), 0.5) == (2.0, 7.0)
+    assert 4 < [side for side, _, _ in log[::4]].count("base") < 16, "the first side is drawn for each block"
 
 
 def test_a_timer_that_does_not_advance_is_an_error_of_the_case():

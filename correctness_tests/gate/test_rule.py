@@ -151,10 +151,12 @@ def test_an_interval_that_reaches_the_promised_slowdown_is_inconclusive(confirm,
 def test_each_direction_is_a_family_of_its_settled_suspects():
     records = {"a": timed(SLOW[:4], SLOW), "fast": timed(FAST[:4], FAST), "calm": timed([0.0] * 4),
                "short": timed(SLOW[:4], SLOW[:9]), "not": timed(SLOW[:4], 2 * UNDECIDED),
-               "over": timed(SLOW[:4], EVEN[:4])}  # fmt: skip
+               "over": timed(SLOW[:4], EVEN[:4]),
+               **{name: timed(SLOW[:4], SLOW) for name in rule.EXPECTED[False]}}  # fmt: skip
     found = decide(records, RULE)
-    assert [finding.verdict for finding in found.values()] == ["slower", "faster", "ok", "inconclusive", "ok", "ok"]
-    assert found["a"].p == pytest.approx(3 * 2 * 2**-16)  # Holm over three, Bonferroni over two looks
+    verdicts = [finding.verdict for finding in found.values()]
+    assert verdicts == ["slower", "faster", "ok", "inconclusive", "ok", "ok", "slower", "slower"]
+    assert found["a"].p == pytest.approx(3 * 2 * 2**-16)  # Holm over three, not the canaries; Bonferroni over two looks
     assert found["fast"].p == pytest.approx(2 * 2**-16)
     assert (found["over"].p, found["over"].stopped_for_futility) == (None, True)
 

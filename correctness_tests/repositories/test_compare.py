@@ -149,6 +149,7 @@ MEASURED = [
     comparison("difference", "*twice]", "*slow]", measure="difference"),
     comparison("difference of items", "*twice]", "*slow]", measure="difference", items=True),
     comparison("close", "*[exact]", "*[rounded]"),
+    comparison("not exactly", "*[exact]", "*[rounded]", tolerance=0),
     comparison("iterations", "*iterations[1]", "*iterations[10]"),
     comparison("not the same", "*[exact]", "*[rounded]", outputs="same"),
     comparison("spread", "*scattered[10000]", "*scattered[1000]", measure="spread", outputs="ignore"),
@@ -163,6 +164,7 @@ MEASURED = [
 ]
 FAILED = {
     "not the same": f"{FILE}::test_close[exact] and {FILE}::test_close[rounded]: the outputs differ; if they should, ",
+    "not exactly": f"{FILE}::test_close[exact] and {FILE}::test_close[rounded]: the outputs differ; if they should, ",
     "differ": f"{FILE}::test_pace[slow] and {FILE}::test_other: the outputs differ; if they should, add ",
     "broken": f"{FILE}::test_broken: its test failed: AttributeError: ",
     "checked": f"{FILE}::test_checked: its test failed: AssertionError: unsorted",
@@ -321,6 +323,12 @@ def test_rank_leaves_out_skipped_tests(repository, tmp_path):
 def test_benchmarks_whose_intervals_overlap_are_tied():
     speedups = {"a": [1.0] * 6, "b": [0.97, 0.98, 0.99, 1.01, 1.02, 1.03], "c": [0.5, 0.51, 0.5, 0.49, 0.5, 0.5]}
     assert Ranking("a", speedups).ranks() == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
+
+
+def test_ranks_compare_pair_by_pair():
+    noise = [1.0, 2.0, 0.5, 4.0, 0.3, 3.0]  # of the baseline, and so of both speedups
+    speedups = {"a": [1.0] * 6, "b": [1.1 * value for value in noise], "c": noise}
+    assert Ranking("a", speedups).ranks() == {"b": (1, 2), "a": (1, 3), "c": (2, 3)}
 
 
 def test_rank_needs_two_tests(repository):

@@ -149,6 +149,14 @@ def test_a_shard_without_tests_passes(toy, tmp_path):
     assert (ran.code, ran.artifact["records"]) == (0, {}), ran.text
 
 
+def test_a_shard_of_new_tests_measures_its_canaries(toy, tmp_path):
+    toy.at("start", {FILE: FLAT_TESTS + MORE, "toy/sorting.py": work(slow=101, kept=100)})
+    ran = toy.gate("HEAD", tmp_path, "-k", "more", "--gate-shard=1/1")
+    assert (ran.code, ran.findings) == (0, {f"{FILE}::test_more": ("new",), SAME: ("ok",), SLOWED: ("slower",)}), (
+        ran.text
+    )
+
+
 @pytest.mark.slow
 def test_shards_decide_as_the_whole_does(toy, tmp_path):
     toy.at("slower")

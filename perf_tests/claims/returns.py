@@ -171,16 +171,16 @@ def hash_of(weights: Mapping[str, Any]) -> str:
     return found.hexdigest()[:16]
 
 
-def code(trial: Trial) -> str:
-    """Return a hash of a trial, the code that it trains, and the locked requirements."""
+def code(trial: Trial, root: Path = ROOT) -> str:
+    """Return a hash of a trial, the code in a repository that it trains, and the locked requirements."""
     import hashlib
 
-    rl_impls, found = ROOT / "rl_impls", hashlib.sha256(str(trial).encode())
+    rl_impls, found = root / "rl_impls", hashlib.sha256(str(trial).encode())
     folders = rl_impls.glob("*.py"), (rl_impls / "common").rglob("*.py"), (rl_impls / trial.workload).rglob("*.py")
     for path in sorted(itertools.chain(*folders)):
         if path.name not in TERMINAL:
-            found.update(f"{path.relative_to(ROOT)} {without_comments(path.read_text())}".encode())
-    found.update((ROOT / "requirements" / "py311.txt").read_bytes())
+            found.update(f"{path.relative_to(root)} {without_comments(path.read_text())}".encode())
+    found.update((root / "requirements" / "py311.txt").read_bytes())
     return found.hexdigest()
 
 
