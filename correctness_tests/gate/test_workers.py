@@ -18,6 +18,7 @@ from rlgauge.workers import SIDE, Side, Worker, WorkerError, ask_both
 STAND_IN = """
 import json, os, signal, subprocess, sys, time
 
+os.makedirs(os.environ["RLGAUGE_TEMPORARY"])
 for line in sys.stdin:
     request = json.loads(line)
     if request["do"] == "hang":
@@ -89,6 +90,7 @@ def test_a_worker_without_a_reply_is_ended_with_a_reason(root, do, limit, words)
     with pytest.raises(WorkerError, match=words), head:
         ask(head, do, limit)
     assert head.process.returncode is not None
+    assert not Path(head.temporary).exists()
 
 
 def test_processes_that_a_worker_started_end_with_it(root):

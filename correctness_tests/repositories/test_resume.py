@@ -58,7 +58,7 @@ def test_an_interrupted_run_keeps_its_whole_pairs_and_is_incomplete(interrupted,
 @pytest.mark.parametrize(
     ("files", "options", "differing"),
     [
-        ({"toy/sorting.py": flat(slow=130)["toy/sorting.py"]}, [], "head's files"),
+        ({"toy/table.csv": "1, 2\n"}, [], "head's files"),
         pytest.param({}, ["--gate-seed=1"], "seed", marks=pytest.mark.slow),
         pytest.param({}, ["-k", "slow"], "base's command, head's command, selected tests", marks=pytest.mark.slow),
     ],
