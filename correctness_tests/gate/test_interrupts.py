@@ -12,6 +12,9 @@ import threading
 
 import pytest
 
+from correctness_tests.repositories.made import eventually
+from correctness_tests.waiting import alive
+from rlgauge import process
 from rlgauge.command import ended
 from rlgauge.interrupts import SIGNALS, allow_interrupts, by_sigterm, defer_interrupts
 from rlgauge.rule import GateError
@@ -102,3 +105,11 @@ def test_a_mistake_or_a_full_disk_ends_a_command_with_a_line_and_code_2(capsys, 
 
     assert ended(run) == 2
     assert capsys.readouterr().err == f"{error}\n"
+
+
+def test_an_interrupted_command_ends_with_the_children_of_its_program(tmp_path):
+    child = tmp_path / "child"
+    with pytest.raises(KeyboardInterrupt), process.started(["sh", "-c", f"sleep 600 & echo $! > {child}; wait"]):
+        assert eventually(lambda: child.exists() and child.read_text().endswith("\n"))
+        raise KeyboardInterrupt
+    assert eventually(lambda: not alive(child.read_text().strip()))

@@ -16,6 +16,7 @@ from rlgauge.allowed import matches, parse_allowed
 from rlgauge.artifact import Artifact, read
 from rlgauge.exit_code import certainly_invalid
 from rlgauge.rule import SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Record
+from rlgauge.session import combine
 
 RECORDED = Path(__file__).with_name("recorded")  # an artifact of format 2 and its verdicts
 REPEAT = "repeat the run on an idle machine"
@@ -250,3 +251,12 @@ def test_a_recorded_artifact_keeps_its_verdicts():
     assert (run.code, run.failed, run.excused) == (wanted["code"], wanted["failed"], {"gone": "removed"})
     verdicts = {finding["verdict"] for finding in wanted["findings"].values()}
     assert verdicts == {"ok", "faster", "slower", "unchanged", "new", "gone", "skipped", "inconclusive", "error"}
+
+
+def test_what_is_allowed_and_strict_holds_for_the_anchor_too():
+    slower, found = GOOD | {"slow": timed(SLOW[:4], SLOW)}, []
+    for allowed in ([("slow", "because")], []):
+        base, anchor = (Artifact(**ABOUT, records=records) for records in (GOOD | {"slow": timed([0.0] * 4)}, slower))
+        found.append(combine([base, anchor], allowed, True).decide().code)
+        assert (anchor.allowed, anchor.strict) == (allowed, True)
+    assert found == [0, 1]

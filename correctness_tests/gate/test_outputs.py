@@ -116,6 +116,12 @@ class Point:
     __hash__ = None
 
 
+class Place(Point):
+    """The same, with its slots in the base class."""
+
+    __slots__ = ()
+
+
 PAIRS = [("count", np.int32), ("share", np.float64)]
 
 
@@ -173,7 +179,7 @@ ITSELF.append(ITSELF)
      (np.array([1, "a"], object), np.array([1, "b"], object)),
      (np.array([(1, 2.5)], PAIRS), np.array([(1, 2.6)], PAIRS)),
      (np.ma.array([1.5, 2.5], mask=[0, 1]), np.ma.array([1.5, 2.5], mask=[1, 0])),
-     (Point(1, 2), Point(1, 3)), (Table(1.5, "a"), Table(1.5, "b"))],
+     (Point(1, 2), Point(1, 3)), (Place(1, 2), Place(1, 3)), (Table(1.5, "a"), Table(1.5, "b"))],
 )  # fmt: skip
 def test_different_values_are_different_outputs(folder, one, other):
     assert saved_same(folder, one, copy.deepcopy(one), 1e-9)

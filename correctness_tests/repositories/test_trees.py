@@ -21,6 +21,7 @@ def write(root, *files):
     ("files", "wanted"),
     [
         (["tests/speed/test_a.py", "tests/test_b.py"], ["tests"]),
+        (["tests/speed/bench/test_a.py"], ["tests"]),
         (["speed/test_a.py"], ["speed/test_a.py"]),
         (["perfplot/tests/test_a.py", "testers/x/test_b.py"], ["perfplot/tests", "testers/x/test_b.py"]),
         (["perf/x/test_a.py", "a/benches/test_b.py", "Perf-Tests/test_c.py"], ["Perf-Tests", "a/benches", "perf"]),
