@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import site
 import subprocess
 import sys
 from pathlib import Path
@@ -597,7 +596,7 @@ def bare(tmp_path):
     """Create an environment like this one, but without pytest-benchmark; return its interpreter."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     (packages,) = (tmp_path / "bare").glob("lib/python*/site-packages")
-    for path in Path(site.getsitepackages()[0]).iterdir():
+    for path in Path(pytest.__file__).parents[1].iterdir():
         if not path.name.startswith("pytest_benchmark"):
             (packages / path.name).symlink_to(path)
     return tmp_path / "bare" / "bin" / "python"

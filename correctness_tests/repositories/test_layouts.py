@@ -510,10 +510,10 @@ def test_a_path_that_does_not_exist_is_not_loaded(tmp_path):
 
 def test_lock_files_always_count(tmp_path):
     made = Repository(tmp_path / "repository", {**DEPENDING, "uv.lock": "a==1\n"})
-    made.at("start", {"uv.lock": "a==2\n"})
+    made.at("start", {"uv.lock": "a==2\n", "tests/requirements.txt": "b==1\n"})
     _, text = gated(made, tmp_path)
     assert "2 to time" in text
-    assert "base and head differ in uv.lock, but both run with the packages that are installed here; " in text
+    assert "base and head differ in tests/requirements.txt, uv.lock, but both run with the packages that are installed here; " in text
 
 
 def test_a_base_whose_own_benchmarks_cannot_be_listed_is_reported(tmp_path):
