@@ -582,8 +582,11 @@ def with_submodule(tmp_path):
     return made
 
 
-def test_a_moved_commit_of_a_submodule_is_a_change(with_submodule, tmp_path):
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_moved_commit_of_a_submodule_is_a_change(with_submodule, tmp_path, committed):
     with_submodule.git("-C", "vendor", "checkout", "--quiet", "slower")
+    if committed:
+        with_submodule.commit("moved", {})
     code, text = gated(with_submodule, tmp_path, against="vendored")
     assert code == 1, text
 
