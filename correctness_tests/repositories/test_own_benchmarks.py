@@ -37,8 +37,11 @@ def test_renamed_benchmarks_are_compared_and_the_others_are_matched_by_id(toy, t
     assert "benchmarks, each side's own" in ran.text
 
 
-def test_a_changed_benchmark_is_timed_though_the_package_is_the_same(toy, tmp_path):
-    toy.at("start", {OLD: FLAT_TESTS.replace("random(50)", "random(60)")})
+@pytest.mark.parametrize("settings", ["", 'depends = { "*" = ["toy"] }'], ids=["all", "depends"])
+def test_a_changed_benchmark_is_timed_though_the_package_is_the_same(toy, tmp_path, settings):
+    toy.at("start")
+    toy.commit("settings", {"pyproject.toml": f"[tool.rlgauge]\n{settings}\n"})
+    toy.at("settings", {OLD: FLAT_TESTS.replace("random(50)", "random(60)")})
     ran = toy.gate("HEAD", tmp_path, "--gate-own-benchmarks", "-k", "slow", "--collect-only", rule=QUICK)
     assert "1 benchmark, 1 to time" in ran.text
 

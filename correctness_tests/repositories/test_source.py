@@ -24,7 +24,7 @@ def source(tmp_path):
         options = {"gate_benchmarks": list(given), "gate_build": build}
         ini = {"testpaths": list(testpaths), "pythonpath": [tmp_path / "lib"]}
         at = SimpleNamespace(dir=tmp_path / "bench")
-        run = SimpleNamespace(getoption=options.get, getini=ini.get, invocation_params=at)
+        run = SimpleNamespace(getoption=options.get, getini=ini.get, invocation_params=at, inipath=None)
         found = Benchmarks(tmp_path, Config(**settings), run)
         found.names = list(names)
         return found
@@ -83,6 +83,11 @@ def test_a_build_excludes_a_lock_file_and_depends(source):
         source(build="make", lock="requirements.txt")
     with pytest.raises(GateError, match="build and depends are both set: remove depends"):
         source(build="make", depends={"*": ["pkg"]})
+
+
+def test_a_lock_file_is_on_both_sides_though_only_some_paths_are_included(source, tmp_path):
+    (tmp_path / "requirements.txt").touch()
+    assert {"pkg", "requirements.txt"} <= {*source(include=["pkg"], lock="requirements.txt").parts()}
 
 
 def test_a_lock_file_must_exist(source, tmp_path):

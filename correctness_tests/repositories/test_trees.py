@@ -69,9 +69,10 @@ def test_packages_are_found_in_a_project_below_the_top(tmp_path):
 def test_speed_depends_on_all_files_but_benchmarks_and_ignored_ones(tmp_path):
     write(tmp_path, "pkg/a.py", "pkg/table.csv", "bench/test_a.py", "README.md", "docs/x/y.py", "benchmarks.py")
     write(tmp_path, "docs/uv.lock", "bench/requirements-dev.txt", "docs/other.txt")
+    (tmp_path / "data").symlink_to("docs")
     found = {path.relative_to(tmp_path).as_posix() for path in code_files(tmp_path, ["bench"], ["*.md", "docs/*"])}
     locks = {"docs/uv.lock", "bench/requirements-dev.txt"}  # lock files always count
-    assert found == {"pkg/a.py", "pkg/table.csv", "benchmarks.py"} | locks
+    assert found == {"pkg/a.py", "pkg/table.csv", "benchmarks.py", "data"} | locks
 
 
 @pytest.mark.parametrize(
