@@ -38,7 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the suite."""
     group = parser.getgroup("rlgauge")
     for name in ("workload", "op", "form", "backend"):
-        group.addoption(f"--{name}", type=words, default=(), metavar="NAME[,NAME]", help=f"select only these {name}s")
+        given = {"action": "extend", "type": words, "default": []}
+        group.addoption(f"--{name}", **given, metavar="NAME[,NAME]", help=f"select only these {name}s")
     group.addoption(
         "--axis", action="append", default=[], metavar="NAME=VALUE[,VALUE]", help="select only these values of an axis"
     )

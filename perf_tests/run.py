@@ -94,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--backend",
+        action="extend",
         type=lambda text: text.split(","),
         metavar="NAME[,NAME]",
         help="time only these backends (default: all)",
