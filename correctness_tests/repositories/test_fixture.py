@@ -40,12 +40,19 @@ def test_a_test_may_set_the_timer_but_not_how_the_plugin_runs_the_function():
         made._make_runner = None
 
 
-@pytest.mark.parametrize("around", [{}, {"teardown": lambda: None}])
-def test_iterations_are_timed_as_one_call(clock, around):
-    made = TimedFunction(lambda: clock(2), iterations=3, **around)
+@pytest.mark.parametrize("teardowns", [0, 2])
+def test_iterations_are_timed_as_one_call(clock, teardowns):
+    ended = []
+
+    def teardown():
+        clock(100)
+        ended.append(True)
+
+    made = TimedFunction(lambda: clock(2), iterations=3, teardown=teardown if teardowns else None)
     made.calls = 2
     assert made.sample() == 12
     assert made.seconds == [2]
+    assert len(ended) == teardowns
 
 
 def test_a_setup_without_further_arguments_is_explained():
