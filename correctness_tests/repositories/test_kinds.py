@@ -108,7 +108,12 @@ def pytest_pyfunc_call(pyfuncitem):
         asyncio.run(pyfuncitem.obj(**arguments))
         return True
 '''
-ROOT_HOOKS = """def pytest_configure(config):
+ROOT_HOOKS = """import os
+
+assert os.environ.setdefault("STARTED_IN", str(os.getpid())) == str(os.getpid())
+
+
+def pytest_configure(config):
     if not config.getoption("--benchmark-only"):
         config.option.markexpr = "not benchmark"
 
