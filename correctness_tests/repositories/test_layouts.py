@@ -32,6 +32,14 @@ from {module} import slow
 def test_slow(benchmark):
     benchmark(slow, np.zeros(50))
 """
+USES_LATE = """import numpy as np
+
+
+def test_slow(benchmark):
+    from {module} import slow
+
+    benchmark(slow, np.zeros(50))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -135,15 +143,15 @@ def test_a_sibling_project_that_is_installed_as_a_copy_is_run_from_each_sides_tr
     assert (code, "1 slower" in text) == (1, True), text
 
 
-@pytest.mark.parametrize("changed", [True, False])
-def test_a_changed_compiled_sibling_project_that_is_installed_as_a_copy_asks_for_a_build(tmp_path, changed):
+@pytest.mark.parametrize(("changed", "uses"), [(True, USES), (True, USES_LATE), (False, USES)])
+def test_a_changed_compiled_sibling_project_that_is_installed_as_a_copy_asks_for_a_build(tmp_path, changed, uses):
     files = {
         "libs/fast/pyproject.toml": PROJECT.format("fast"),
         "libs/fast/lib.rs": "// first\n",
         "apps/svc/pyproject.toml": PROJECT.format("svc"),
         "apps/svc/svc/__init__.py": "from fast import slow\n",
         "apps/svc/tests/conftest.py": CLOCK,
-        "apps/svc/tests/test_svc.py": USES.format(module="svc"),
+        "apps/svc/tests/test_svc.py": uses.format(module="svc"),
         ".gitignore": IGNORED,
     }
     made = Repository(tmp_path / "repository", files)
@@ -469,6 +477,17 @@ def test_a_file_that_is_loaded_and_not_depended_on_is_an_error_that_names_it(tmp
     made.at("lazy", {"pkg/two.py": work(slow=200)})
     code, text = gated(made, tmp_path, "-k", "test_one", against="lazy")
     assert code != 0
+    assert "it loads pkg/two.py: add the file to its depends in [tool.rlgauge]" in text
+
+
+def test_a_module_that_an_earlier_test_has_imported_is_loaded_by_a_later_one(tmp_path):
+    late = USES_LATE.format(module="pkg.two")
+    both = f"{late}\n\n{late[late.index('def ') :].replace('test_slow', 'test_again')}"
+    settings = {"pyproject.toml": '[tool.rlgauge.depends]\n"*" = ["pkg/__init__.py"]\n'}
+    made = Repository(tmp_path / "repository", {**DEPENDING, **settings, "tests/test_both.py": both})
+    made.at("start", {"pkg/one.py": work(slow=200)})
+    _, text = gated(made, tmp_path, "tests/test_both.py")
+    assert "2 error" in text, text
     assert "it loads pkg/two.py: add the file to its depends in [tool.rlgauge]" in text
 
 
