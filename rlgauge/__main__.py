@@ -81,17 +81,17 @@ def merge(options: argparse.Namespace) -> int:
     return print_outcome(artifact)
 
 
-def benchmarks_here() -> Benchmarks:
+def benchmarks_here(options: argparse.Namespace) -> Benchmarks:
     """Return the benchmarks of the working directory."""
     root = Path.cwd()
-    return Benchmarks(root, read_settings(settings_folder(root)), None)
+    return Benchmarks(root, read_settings(settings_folder(root)), None, limit=options.limit)
 
 
 def bisect(options: argparse.Namespace) -> int:
     """Find the commit that slowed a benchmark."""
     from .bisect import bisect as search
 
-    source = benchmarks_here()
+    source = benchmarks_here(options)
     rule = source.config.rules(options.rule)
     with interruptible("no commit was found"):
         cases = all_cases(source, [options.benchmark])
@@ -125,7 +125,7 @@ def compare(options: argparse.Namespace) -> int:
         raise GateError("rlgauge compare: give two benchmarks, A and B, or --file FILE")
     if (options.resume or options.only) and not options.file:
         raise GateError(f"--{'resume' if options.resume else 'only'}: give --file FILE, without which it has no effect")
-    plan, source = plan_of(options), benchmarks_here()
+    plan, source = plan_of(options), benchmarks_here(options)
     if options.file:
         out = options.json or source.artifact.with_name("compare.json")
         return compare_file(source, Path.cwd(), options.file, plan, out, options.resume, to_stderr, options.only)
@@ -140,7 +140,7 @@ def compare(options: argparse.Namespace) -> int:
 
 def rank(options: argparse.Namespace) -> int:
     """Print the ranking of several benchmarks."""
-    plan, source = plan_of(options), benchmarks_here()
+    plan, source = plan_of(options), benchmarks_here(options)
     with interruptible(), reserved(options.json, RESERVED, "--json") as write:
         ranking = rank_all(source, options.patterns, plan, to_stderr)
         write(ranking.to_json().encode())
@@ -155,7 +155,7 @@ def history(options: argparse.Namespace) -> int:
     for name in ("pairs", "minutes"):
         if not getattr(options, name) > 0:
             raise GateError(f"--{name}: {getattr(options, name):g} is not above 0; choose a larger number")
-    source, file = benchmarks_here(), options.file or Path.cwd() / HISTORY
+    source, file = benchmarks_here(options), options.file or Path.cwd() / HISTORY
     resolve(source.root, options.since)
     with interruptible(f"repeat the command to continue; finished commits are in {file}"):
         source.select(options.arguments)
@@ -185,7 +185,7 @@ def show_history(options: argparse.Namespace) -> int:
 
 def power(options: argparse.Namespace) -> int:
     """Measure the gate's error rates on this repository's benchmarks, continuing the file, and print them."""
-    source, pairs = benchmarks_here(), options.canaries
+    source, pairs = benchmarks_here(options), options.canaries
     file = options.file or source.artifact.with_name("power.jsonl" if pairs is None else "canaries.jsonl")
     given = [f"--{name}" for name in ("slowdowns", "fault") if getattr(options, name) is not None]
     given += options.arguments

@@ -125,7 +125,8 @@ def pytest_configure(config: pytest.Config) -> None:
         with naming_option("--gate-shard"):
             shard = parse_shard(text) if (text := config.getoption("gate_shard")) else None
         parse_allowed(config.getoption("gate_allow"))  # validate early, before the collection
-        source = Benchmarks(config.rootpath, settings, config, config.stash.get(ENVIRONMENT, None))
+        limit = config.getoption("gate_limit")
+        source = Benchmarks(config.rootpath, settings, config, config.stash.get(ENVIRONMENT, None), limit)
         run = Run(source, stack, rule, shard, config.getoption("gate_json") or source.artifact)
         config.stash[RUN] = run
         for option, path in output_paths(config).items():

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pytest
 
 VERSIONS = ("numpy", "pytest", "pytest-benchmark")
-COLLECT_LIMIT = 120.0  # timeout for collecting a side's tests, in seconds
+COLLECT_LIMIT = 120.0  # least timeout for collecting a side's tests, in seconds
 Imports = tuple[list[str], list[str]]  # packages under test, and the directories from which they are imported
 # As python -m, but without the working directory on the path; Python 3.10 has no -P.
 START = """\
@@ -54,6 +54,7 @@ class Benchmarks(Project):
     Args:
         root, config, run: see :class:`.project.Project`.
         environment: environment variables for workers; those of this process by default.
+        limit: timeout of one request to a worker, in seconds; also for collecting its tests, if that is longer.
 
     Attributes:
         own_benchmarks: whether each side has its own benchmarks, rather than head's.
@@ -71,10 +72,15 @@ class Benchmarks(Project):
     """
 
     def __init__(
-        self, root: Path, config: Config, run: pytest.Config | None, environment: Mapping[str, str] | None = None
+        self,
+        root: Path,
+        config: Config,
+        run: pytest.Config | None,
+        environment: Mapping[str, str] | None = None,
+        limit: float = COLLECT_LIMIT,
     ) -> None:
         super().__init__(root, config, run)
-        self.environment = environment
+        self.environment, self.limit = environment, limit
         self.own_benchmarks = bool(run and run.getoption("gate_own_benchmarks"))
         self.names: list[str] = []
         self.paths: list[str] = []
@@ -191,7 +197,8 @@ class Benchmarks(Project):
 
         `deselected` includes tests that the project's own hooks deselect.
         """
-        with defer_interrupts(), Worker(side, process.available_cores(), 1, COLLECT_LIMIT) as worker:
+        limit = max(self.limit, COLLECT_LIMIT)
+        with defer_interrupts(), Worker(side, process.available_cores(), 1, limit) as worker:
             worker.ask("listing", deselected=deselected)
             return worker.reply()
 
