@@ -381,7 +381,7 @@ def add_rule(command: argparse.ArgumentParser) -> None:
 
 def add_limit(command: argparse.ArgumentParser) -> None:
     """Add the option that limits the time of a call."""
-    text = "seconds that one call, or its preparation, may take (default: %(default)g)"
+    text = "seconds that one call, its preparation, or listing the tests may take (default: %(default)g)"
     command.add_argument("--limit", type=seconds, default=LIMIT, metavar="SECONDS", help=text)
 
 

@@ -121,8 +121,8 @@ def compare_file(
 
     A comparison whose test is skipped or fails is recorded as such, and the others are measured. `default` says how to
     compare unless the file does. All results are written to `out` (JSON) after each group; with `resume`, those of an
-    interrupted run are kept. `only` names the comparisons to measure, by default all; results of others in `out` stay
-    if they belong to the same conditions.
+    interrupted run are kept. `only` names the comparisons to measure, by default all; results of others in `out` are
+    kept if they were measured under the same conditions.
     """
     comparisons = read(file, default)
     for name in only:
@@ -144,7 +144,7 @@ def compare_file(
         }
         with laid_out(source, root) as layout:
             current = conditions(source, layout, file, default, out)
-            rows = resumable_rows(out, current, log) if resume else other_rows(out, current, only)
+            rows = other_rows(out, current, only) | (resumable_rows(out, current, log) if resume else {})
             order = random.Random(default.seed).sample(list(tests), len(tests))
             pending = {name: (*comparisons[name], tests[name]) for name in order if name not in rows}
             for group, names in enumerate(groups(pending)):
@@ -260,7 +260,7 @@ def resumable_rows(out: Path, current: Mapping[str, Any], log: Callable[[str], N
 
 
 def other_rows(out: Path, current: Mapping[str, Any], only: Sequence[str]) -> dict[str, Row]:
-    """Return the results of an earlier run that `only` does not name, if they belong to the same conditions."""
+    """Return the results in `out` that `only` does not name; empty without `only`, or if the conditions differ."""
     try:
         before = json.loads(out.read_text()) if only else {}
         same = before.get("conditions") == current

@@ -107,6 +107,6 @@ def add_options(parser: pytest.Parser) -> None:
         type=seconds,
         default=300.0,
         metavar="SECONDS",
-        help="seconds that one call, or its preparation, may take (default: 300)",
+        help="seconds that one call, its preparation, or listing the tests may take (default: 300)",
     )
     group.addoption("--gate-seed", type=int, default=0, help="seed for the order of benchmarks and sides (default: 0)")

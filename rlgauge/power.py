@@ -160,14 +160,13 @@ def slowed_blocks(
     applied to head's callable.
     """
 
-    def check(replies: Sequence[Mapping[str, Any]]) -> None:
-        for reply in replies:
-            if message := reason(reply):
-                cause = f"{fault}: {message}" if fault else message
-                raise GateError(f"{name}: {cause}; fix the test, or add --deselect={name}")
+    def check(problems: Iterable[str | None]) -> None:
+        for problem in filter(None, problems):
+            cause = f"{fault}: {problem}" if fault else problem
+            raise GateError(f"{name}: {cause}; fix the test, or add --deselect={name}")
 
     replies = ask_both(workers, "prepare", identity=name, fault=fault)
-    check(replies)
+    check(map(reason, replies))
     ask_both(workers, "place", core=place.one)
     once = any(reply.get("once") for reply in replies)
     timing = time_calls(workers, name, once)
@@ -180,7 +179,7 @@ def slowed_blocks(
             lambda treatment: pairs.block(workers, name, plan, injected[treatment]),
             thorough=True,
         )
-    check(ask_both(workers, "close", identity=name))
+    check(reply.get("failed") for reply in ask_both(workers, "close", identity=name))  # a late skip is no failure
     return plan, blocks
 
 

@@ -64,37 +64,23 @@ def builds(
             names = sorted(name for name in os.environ if name in FLAGS or name.startswith(FLAG_PREFIXES))
             flags = [(name, os.environ[name]) for name in names]
             here = f"{sys.version} {sys.prefix} {flags} {hash_of_installed()}"
-            files = files_of(code)
-            key = f"{folder} {command} {here} {revisions.digest(code, files)}"
+            key = f"{folder} {command} {here} {revisions.digest(code, files_of(code))}"
             target = cache / f"build-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
             if target not in locks_of:  # both sides may share a tree
                 locks_of[target] = locks.enter_context(target.with_suffix(".lock").open("w"))
                 fcntl.flock(locks_of[target], fcntl.LOCK_SH)  # until this run ends, so that nobody removes the build
-            names_of_files = [file.relative_to(code) for file in files]
-            if not is_intact(target, names_of_files):
+            if not (target / ".ready").exists():
                 fcntl.flock(locks_of[target], fcntl.LOCK_EX)  # another run may be building it
-                if not is_intact(target, names_of_files):
+                if not (target / ".ready").exists():
                     log(f"building {name}: {command}")
                     build(target, code, words, name, folder)
-                    (target / ".ready").write_text(digest_of_sources(target, names_of_files))
+                    (target / ".ready").touch()
                 fcntl.flock(locks_of[target], fcntl.LOCK_SH)
             (target / ".ready").touch()
             remove_old(cache, "build-*", KEPT)
             return interpreter(target)
 
         yield python_for
-
-
-def digest_of_sources(target: Path, files: Sequence[Path]) -> str:
-    """Return a hash of those of the given source files, by relative path, that a build's tree contains."""
-    tree = target / "tree"
-    return revisions.digest(tree, [tree / file for file in files if (tree / file).exists()])
-
-
-def is_intact(target: Path, files: Sequence[Path]) -> bool:
-    """Return whether a build has ended, and no benchmark has written to its source files since."""
-    ready = target / ".ready"
-    return ready.exists() and ready.read_text() == digest_of_sources(target, files)
 
 
 def interpreter(target: Path) -> Path:

@@ -32,6 +32,7 @@ BENCHMARK = re.compile(  # options of pytest-benchmark but for its timer; a proj
     "histogram|json|max-time|min-.*|name|netrc|only|precision|quiet|save.*|skip|sort|storage|time-unit|verbose|"
     "warmup.*)"
 )
+SELECTING = "-k", "-m"  # options whose value may be equal to a file or directory
 CACHED_SELECTIONS = ("lf", "stepwise")  # options that select tests by the results of earlier runs
 
 
@@ -47,11 +48,12 @@ def forwarded(run: pytest.Config | None) -> list[str]:
 def for_workers(arguments: Sequence[str], files: Sequence[str]) -> list[str]:
     """Return the arguments that workers need too, without `files` (paths and test ids).
 
-    A word that occurs more often than among `files` is also the value of an option, as in ``pytest speed -m speed``.
+    A word that follows ``-k`` or ``-m``, or that occurs more often than among `files`, is the value of an option.
     """
     kept, values = list[str](), 0.0  # the latter counts following words that are values of a dropped option
-    surplus = Counter(arguments) - Counter(files)
-    for before, word in zip(["", *arguments], arguments):
+    words = list(zip(["", *arguments], arguments))
+    surplus = Counter(word for before, word in words if before not in SELECTING) - Counter(files)
+    for before, word in words:
         if word.startswith("-"):
             name, equals, _ = word.partition("=")
             joined = name.startswith("-c") and name != "-c" and not name.startswith("--")  # as in -cpytest.ini
@@ -61,8 +63,10 @@ def for_workers(arguments: Sequence[str], files: Sequence[str]) -> list[str]:
                 values = math.inf if name == SEVERAL else 1.0
         else:
             dropped, values = values > 0, values - 1
-        is_value = word not in files or (before.startswith("-") and surplus[word] > 0)
-        surplus[word] -= is_value
+        is_value = word not in files or before in SELECTING
+        if not is_value and before.startswith("--") and "=" not in before and before not in ALONE:
+            is_value = surplus[word] > 0
+            surplus[word] -= is_value
         if is_value and not dropped:
             kept.append(word)
     return kept

@@ -21,7 +21,7 @@ FOLDER = ".rlgauge"  # output directory for the user
 
 
 class Project:
-    """A project in a git repository. Paths are text relative to git's top level, except for attributes.
+    """A project in a git repository. Paths given as text are relative to git's top level.
 
     Args:
         root: pytest's root directory; test ids are relative to it.

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pytest
 
 VERSIONS = ("numpy", "pytest", "pytest-benchmark")
-COLLECT_LIMIT = 120.0  # least timeout for collecting a side's tests, in seconds
+COLLECT_LIMIT = 120.0  # minimum timeout for collecting a side's tests, in seconds
 Imports = tuple[list[str], list[str]]  # packages under test, and the directories from which they are imported
 # As python -m, but without the working directory on the path; Python 3.10 has no -P.
 START = """\
@@ -54,7 +54,7 @@ class Benchmarks(Project):
     Args:
         root, config, run: see :class:`.project.Project`.
         environment: environment variables for workers; those of this process by default.
-        limit: timeout of one request to a worker, in seconds; also for collecting its tests, if that is longer.
+        limit: timeout for collecting a side's tests, in seconds; at least ``COLLECT_LIMIT``.
 
     Attributes:
         own_benchmarks: whether each side has its own benchmarks, rather than head's.
@@ -119,7 +119,8 @@ class Benchmarks(Project):
         found = trees.outermost(found)
         packages = [*trees.packages(self.top, found, *self.import_folders(found)), *self.project_modules]
         if "." in found or not (self.build or packages):
-            self.refuse_compiled(found)
+            if not self.build:
+                self.refuse_compiled(found)
             raise GateError(
                 f"no package under test: all modules are benchmarks, in {', '.join(found)}; name only the benchmarks "
                 "with --gate-benchmarks, or run pytest in the folder of the package"
@@ -309,7 +310,7 @@ class Benchmarks(Project):
         tree, ini = folder / "tree", self.ini_file()
         if ini and not (benchmarks / ini).exists():
             raise GateError(f"git ignores {ini}, pytest's configuration file, so neither side has it: commit it")
-        built = tree_of(python) if self.build else code
+        built, kept = (tree_of(python), code) if self.build else (code, None)
         renamed = self.renamed if name == "base" else {}
         files = self.files_of(self.names, renamed)
         if self.own_benchmarks:  # the side's pytest settings too, if it has them
@@ -319,10 +320,10 @@ class Benchmarks(Project):
                     "--gate-own-benchmarks: base has none of these benchmark files; give the ids of its tests with "
                     "--gate-renamed OLD=NEW"
                 )
-            trees.overlay(tree, built, code, self.paths)
+            trees.overlay(tree, built, code, self.paths, kept)
             trees.copy_files([ini] if ini and not (tree / ini).exists() else [], benchmarks, tree)
         else:  # both sides use head's pytest settings
-            trees.overlay(tree, built, benchmarks, [*self.shared_paths(code), *([ini] if ini else [])])
+            trees.overlay(tree, built, benchmarks, [*self.shared_paths(code), *([ini] if ini else [])], kept)
         (tree / ".git").mkdir(exist_ok=True)  # code that searches for the repository root stops here
         (folder / "tool").mkdir()
         (folder / "tool" / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
@@ -462,8 +463,8 @@ class Benchmarks(Project):
     def digest_of(self, code: Path, only: tuple[str, ...] = (".",), without: tuple[str, ...] = ()) -> str:
         """Return a hash of a tree's files in `only`, its lock files, and the side's own benchmarks, if it has any.
 
-        Generated files count always, as a revision may have its own version. Files in `without`, ignored files and
-        benchmarks that both sides share are excluded.
+        Generated files count even outside `only`, because a revision may track its own version of them. Files in
+        `without`, ignored files and benchmarks that both sides share never count.
         """
         shared, own = ([], self.paths) if self.own_benchmarks else (self.shared_paths(code), [])
         included = [*only, *own, *self.generated]

@@ -184,16 +184,21 @@ def copy_files(names: Iterable[str], source: Path, target: Path) -> None:
         shutil.copy(source / name, target / name)
 
 
-def overlay(folder: Path, code: Path, benchmarks: Path, paths: Sequence[str]) -> None:
+def overlay(folder: Path, code: Path, benchmarks: Path, paths: Sequence[str], kept: Path | None = None) -> None:
     """Create a tree in `folder`, with the code of one tree and another's benchmarks, which are in `paths`.
 
-    Code is hard-linked; benchmarks are copied, because tests may write into their own directories.
+    Code is hard-linked; benchmarks are copied, because tests may write into their own directories. `kept` is the tree
+    of which `code` is a build that is kept for later runs: files that are in both are copied too.
     """
+
+    def copy_or_link(source: str, target: str) -> None:
+        copied = kept and (kept / Path(source).relative_to(code)).exists()
+        (shutil.copy2 if copied else hard_link)(source, target, follow_symlinks=False)
 
     def are_benchmarks(directory: str, names: list[str]) -> list[str]:
         return [name for name in names if (Path(directory) / name).relative_to(code).as_posix() in paths]
 
-    shutil.copytree(code, folder, symlinks=True, ignore=are_benchmarks, copy_function=hard_link)
+    shutil.copytree(code, folder, symlinks=True, ignore=are_benchmarks, copy_function=copy_or_link)
     for path in paths:
         target, source = folder / path, benchmarks / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -203,9 +208,9 @@ def overlay(folder: Path, code: Path, benchmarks: Path, paths: Sequence[str]) ->
             shutil.copy(source, target)
 
 
-def hard_link(source: str, target: str) -> None:
-    """Create a hard link to a file, or to a symbolic link itself; copy it where the file system has no hard links."""
+def hard_link(source: str, target: str, follow_symlinks: bool) -> None:
+    """Create a hard link to a file; copy it where the file system has no hard links."""
     try:
-        os.link(source, target, follow_symlinks=False)
+        os.link(source, target, follow_symlinks=follow_symlinks)
     except OSError:
-        shutil.copy2(source, target, follow_symlinks=False)
+        shutil.copy2(source, target, follow_symlinks=follow_symlinks)

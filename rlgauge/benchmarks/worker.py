@@ -274,7 +274,9 @@ class WorkerPlugin(Runs):
         chosen = {name: item for name, item in self.items.items() if item in selected and is_benchmark(item)}
         listing = {name: marks.of(item) for name, item in chosen.items()}
         broken = {node: reply["failed"] for node, reply in self.broken.items() if "failed" in reply}
-        return {"listing": listing, "files": self.session.config.args, "broken": broken}
+        config = self.session.config
+        files = config.args if config.args_source.name == "ARGS" else []  # others come from the settings
+        return {"listing": listing, "files": files, "broken": broken}
 
     def loaded(self) -> dict[str, Any]:
         """Return the files of this side's tree loaded since the last request, and whether a process was started."""
