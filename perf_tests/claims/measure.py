@@ -104,6 +104,8 @@ def measure(
         number += 1
         for comparison, more in measured(chosen, number, folder).items():
             found[comparison].values += more.values
+            if more.differs:  # refutes a claim, however many pairs came before
+                found[comparison].error = more.error
             if more.error:
                 failed.add(comparison)
     return found

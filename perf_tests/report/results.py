@@ -145,7 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in ("git", "threads", "seed"):
             values = sorted({str(machine_of(result)[name]) for result in results})
             if len(values) > 1:
-                raise ValueError(f"results of runs with different {name}: {', '.join(values)}; make a page of each")
+                raise ValueError(
+                    f"results of runs with different {name}: {', '.join(values)}; give results of one {name}"
+                )
         path = options.folder / f"{named.pop()}.md"
         write_all({path: page(results, options.failed).encode()})
     except (ValueError, Unwritable) as error:
