@@ -136,7 +136,7 @@ def test_round_is_several_calls_after_one_reset_and_reports_seconds_per_call(ran
     assert 0.002 <= state["min"] <= state["median"] < 0.008
     assert limited["iterations"] == 3
     assert found["test_once"]["stats"]["iterations"] == 1
-    assert found["test_slow_reset_of_an_array"]["stats"]["iterations"] in (4, 8), "the reset is not timed"
+    assert found["test_slow_reset_of_an_array"]["stats"]["iterations"] > 1, "the reset is not timed"
     assert found["test_state"]["extra_info"]["figures"] == {"total": state["iterations"]}
     assert f"closed {state['iterations']}" in log
 

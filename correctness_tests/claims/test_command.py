@@ -14,6 +14,7 @@ from perf_tests.claims.measure import Measured, as_toml, measure
 from perf_tests.report.html import claims as shown
 from rlgauge.compare_file import read
 from rlgauge.plan import Plan
+from rlgauge.two_tests import DIFFER
 
 from ..commands import ROOT, environment
 from .toy import OTHER, claim
@@ -73,15 +74,16 @@ def test_unclear_comparisons_get_more_pairs_while_there_is_time(tmp_path, minute
     assert found[sure].values == [0.0] * 6
 
 
-def test_pairs_count_although_a_later_round_fails(tmp_path):
+@pytest.mark.parametrize(("error", "kept"), [("no reply", ""), (f"a and b: {DIFFER}", f"a and b: {DIFFER}")])
+def test_pairs_count_although_a_later_round_fails(tmp_path, error, kept):
     one, calls = claim().comparison("alone"), []
 
     def measured(comparisons, number, folder):
         calls.append(number)
-        return {one: Measured(error="no reply") if number else Measured([2.0] * 6)}
+        return {one: Measured(error=error) if number else Measured([2.0] * 6)}
 
     found = measure([one], tmp_path, 1.0, lambda known: [one], measured)
-    assert (calls, found[one]) == ([0, 1], Measured([2.0] * 6))
+    assert (calls, found[one]) == ([0, 1], Measured([2.0] * 6, error=kept))
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def test_evidence_of_other_code_is_stale(tmp_path, code, count):
     assert len(returns.pairs_of(name, tmp_path)) == count
 
 
-def test_code_of_a_trial_is_its_workload_what_workloads_share_and_the_lock_file(tmp_path):
+def test_code_of_a_trial_covers_its_workload_shared_code_and_the_lock_file(tmp_path):
     trial, lock = returns.TRIALS["snake-every-4"], "requirements/py311.txt"
     shutil.copytree(returns.ROOT / "rl_impls", tmp_path / "rl_impls", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "requirements").mkdir()

@@ -253,7 +253,7 @@ def test_a_recorded_artifact_keeps_its_verdicts():
     assert verdicts == {"ok", "faster", "slower", "unchanged", "new", "gone", "skipped", "inconclusive", "error"}
 
 
-def test_what_is_allowed_and_strict_holds_for_the_anchor_too():
+def test_allowed_and_strict_apply_to_the_anchor_too():
     slower, found = GOOD | {"slow": timed(SLOW[:4], SLOW)}, []
     for allowed in ([("slow", "because")], []):
         base, anchor = (Artifact(**ABOUT, records=records) for records in (GOOD | {"slow": timed([0.0] * 4)}, slower))

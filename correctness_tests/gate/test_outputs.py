@@ -117,7 +117,7 @@ class Point:
 
 
 class Place(Point):
-    """The same, with its slots in the base class."""
+    """A point whose slots are those of its base class."""
 
     __slots__ = ()
 

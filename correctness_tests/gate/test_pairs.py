@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from rlgauge import output_files
 from rlgauge.pairs import CaseError, Cores, Pairs, SamplePlan, cores
 from rlgauge.plan import Plan
 from rlgauge.power import slowed_blocks
-from rlgauge.rule import Record
+from rlgauge.rule import GateError, Record
 from rlgauge.two_tests import TwoTestPairs
 from rlgauge.workers import PYTHON, Side, WorkerError
 
@@ -152,6 +153,16 @@ def test_power_slows_each_call_of_a_turn_by_the_fraction():
     _, blocks = slowed_blocks(pairs_of(), workers, "a", cores(False), {"none": 0.0, "half": 0.5})
     ratios = {name: head / base for name, ((base, head),) in blocks.items()}
     assert ratios == pytest.approx({"none": 1.0, "half": 1.5})
+
+
+@pytest.mark.parametrize(
+    ("end", "words"), [({"failed": "head: why"}, "a: head: why; fix the test"), ({"skipped": "x"}, "")]
+)
+def test_power_refuses_a_test_that_fails_at_its_end(end, words):
+    replies = {"measure": {"calls": 1, "call": 0.001, "wall": 0.001}, "sample": {"seconds": 1.0}}
+    workers, _ = workers_of(replies, replies | {"close": end})
+    with pytest.raises(GateError, match=f"^{words}") if words else nullcontext():
+        slowed_blocks(pairs_of(), workers, "a", cores(False), {"none": 0.0})
 
 
 @pytest.mark.parametrize(("slower", "calls"), [(1, 5000), (4, 5000), (1000, 5), (10**6, 1)])

@@ -72,19 +72,6 @@ def test_a_build_is_kept_for_its_command_its_flags_and_the_files_of_its_tree(tmp
         assert len(built("true -j")) == 2
 
 
-def test_a_build_whose_sources_a_benchmark_has_overwritten_is_built_again(tmp_path):
-    tree = tmp_path / "head"
-    tree.mkdir()
-    (tree / "table.csv").write_text("1")
-
-    def built():
-        with builds.builds(tmp_path, "touch built", lambda code: [code / "table.csv"]) as python_for:
-            return builds.tree_of(python_for("head", tree))
-
-    (built() / "table.csv").write_text("2")
-    assert (built() / "table.csv").read_text() == "1"
-
-
 def test_a_build_runs_in_a_copy_of_its_tree_with_its_own_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     (tmp_path / "tree").mkdir()

@@ -49,9 +49,12 @@ def test_benchmarks_are_named_by_option_settings_or_testpaths_and_collection(sou
     assert source(**how).benchmark_paths() == paths
 
 
-def test_benchmarks_in_the_settings_must_exist(source, tmp_path):
+def test_an_absolute_pattern_names_benchmarks(source, tmp_path):
     pattern = f"{tmp_path}/speed/test_*.py"
     assert source(benchmarks=[pattern]).benchmark_paths() == ["speed/test_c.py", "bench"]
+
+
+def test_benchmarks_in_the_settings_must_exist(source):
     with pytest.raises(GateError, match=r"^benchmarks 'nowhere' in \[tool.rlgauge\]: give an existing file or folder "):
         source(benchmarks=["nowhere"]).benchmark_paths()
 

@@ -102,6 +102,14 @@ def test_a_side_has_one_revisions_code_and_the_others_benchmarks(tmp_path):
     assert not (head / "bench/test_new.py").samefile(tmp_path / "side/bench/test_new.py")
 
 
+def test_the_sources_of_a_build_are_copied_so_that_a_benchmark_may_write_to_them(tmp_path):
+    code = write(tmp_path / "code", "pkg/table.csv")
+    built = write(tmp_path / "built", "pkg/table.csv", "pkg/fast.so")
+    overlay(tmp_path / "side", built, code, [], code)
+    for name, shared in (("pkg/table.csv", False), ("pkg/fast.so", True)):
+        assert (tmp_path / "side" / name).samefile(built / name) == shared
+
+
 def test_code_is_copied_where_there_are_no_hard_links(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(1, "Operation not permitted")

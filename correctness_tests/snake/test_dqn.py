@@ -77,7 +77,10 @@ def test_an_agent_learns_the_values_and_acts_by_them(backend):
 def test_the_next_value_counts_unless_done_and_the_target_network_is_due_between_replays_too(
     target_frequency, done, value
 ):
-    """Each step is rewarded by 5, and half of the next value counts: 10 = 5 + 10 / 2; 0: without a target network."""
+    """Each step is rewarded by 5, and half of the next value counts: 10 = 5 + 10 / 2.
+
+    A ``target_frequency`` of 0 means no target network.
+    """
     agent = DQNAgent(2, 1, hidden=16, gamma=0.5, learning_rate=5e-3, target_frequency=target_frequency)
     agent.remember(STATE, 0, 5.0, STATE, done)
     for _ in range(800):
