@@ -27,6 +27,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 
+from rlgauge.command import ended
+
 ROOT = Path(__file__).resolve().parents[2]
 MUTANTS = Path(__file__).parent
 NO_TESTS = 5  # pytest's exit code
@@ -134,4 +136,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))
