@@ -64,7 +64,7 @@ quick: $(QUICK_STAMP)  ## compare NumPy and PyTorch on a small net, in about a m
 	  -k 'test_forward and full and host-32'
 
 bench: setup  ## time the benchmarks of the tiers gate and bench, or of TIER=
-	$(BIN)/python -m perf_tests.run --json .cache/bench.json --benchmark-max-time 0.5 $(SELECTION)
+	$(BIN)/python -m perf_tests.run --json .cache/bench.json --benchmark-max-time 0.4 $(SELECTION)
 
 bench-quick: setup  ## time the gate tier in few rounds, to check that everything runs
 	$(BIN)/python -m perf_tests.run --json .cache/bench-quick.json --tier gate --benchmark-max-time 0.05 \

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 LEAST = 0.01  # shortest duration of a sample of several calls, in seconds
+SLOW = 0.1  # a call of so many seconds is a sample of its own, although one measurement may be disturbed
 RTOL, ATOL = 1e-5, 1e-7  # rounding differences from another order of summation
 
 
@@ -88,14 +89,15 @@ class Bench:
         if close:
             self.request.addfinalizer(close)
         self.benchmark.extra_info |= {"unit": unit, "items": items, "flops": flops, "bytes": bytes, **info}
+        seconds = 0.0
         if warm and getattr(self.benchmark, "counting", True):  # a gate's worker warms up itself; check there once
-            self.warm_up(function, args, reset, max_calls, output, rtol)
+            seconds = self.warm_up(function, args, reset, max_calls, output, rtol)
         if hasattr(self.benchmark, "after_reset"):  # in a gate's worker: equally many calls on both sides
             result = self.benchmark.after_reset(function, args, reset=reset, max_calls=max_calls, output=output)
         elif reset is None:
             result = self.benchmark(function, *args)
         else:
-            result = self.pedantic(function, args, reset, max_calls)
+            result = self.pedantic(function, args, reset, max_calls, seconds)
         if figures:
             self.benchmark.extra_info["figures"] = dict(figures())
         if exact and getattr(self.benchmark, "counting", False):
@@ -110,20 +112,26 @@ class Bench:
         max_calls: int | None,
         output: Callable[[Any], Any] | None,
         rtol: float,
-    ) -> None:
-        """Run two untimed samples; check that their outputs agree and that the device is idle after each."""
-        found = []
+    ) -> float:
+        """Run two warm-up samples; check that their outputs agree and that the device is idle after each.
+
+        Return the seconds per call of the second sample.
+        """
+        found, count = [], min(2, max_calls or 2)
         for _ in range(2):
             if reset:
                 reset()
-            for _ in range(min(2, max_calls or 2)):
+            start = time.perf_counter()
+            for _ in range(count):
                 result = function(*args)
+            seconds = (time.perf_counter() - start) / count
             if device_is_busy():
                 raise NotWaitedError(f"{self.name}: a call returned while the device was busy; wait for the result")
             found.append(output(result) if output else None)
         for first, second in zip(*map(leaves, found), strict=True):
             if not close_to(first, second, rtol):
                 raise DriftError(f"{self.name}: two samples gave different outputs; let reset restore all state")
+        return seconds
 
     @property
     def name(self) -> str:
@@ -131,9 +139,17 @@ class Bench:
         return str(self.request.node.name)
 
     def pedantic(
-        self, function: Callable[..., Any], args: tuple[Any, ...], reset: Callable[[], object], max_calls: int | None
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        reset: Callable[[], object],
+        max_calls: int | None,
+        call_seconds: float,
     ) -> Any:
-        """Time rounds of several calls after one reset, and rescale the samples to seconds per call."""
+        """Time rounds of several calls after one reset, and rescale the samples to seconds per call.
+
+        ``call_seconds`` is the duration of a warm call, 0 if unknown.
+        """
 
         def calls(count: int) -> Any:
             for _ in range(count):
@@ -146,7 +162,8 @@ class Bench:
         option = self.request.config.getoption
         count, rounds = 1, 1
         if not self.benchmark.disabled:
-            count, seconds = calibrated(calls, reset, max_calls)
+            slow = call_seconds >= SLOW
+            count, seconds = (1, call_seconds) if slow else calibrated(calls, reset, max_calls)
             rounds = max(option("benchmark_min_rounds"), math.ceil(float(option("benchmark_max_time")) / seconds))
         result = self.benchmark.pedantic(lambda: calls(count), setup=setup, rounds=rounds)
         if self.benchmark.stats:
