@@ -30,7 +30,7 @@ def test_invalid_number_is_an_error_that_names_the_field(workload, value):
         ({"layers": (4, 5.5)}, "layers[1]=5.5 should be a valid integer"),
         ({"layers": 4}, "layers=4 should be a valid tuple"),
         ({"wide": 3}, "wide is unknown (choose from backend, form, width, share, layers, weights, batch_size, game)"),
-        ({"batch": 3}, "batch is now batch_size"),
+        ({"batch": 3}, "batch was renamed to batch_size"),
         ({"width": 10}, "width=10 should be at most 9, the sum of layers"),
     ],
 )

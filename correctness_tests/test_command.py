@@ -291,7 +291,7 @@ def test_command_line_overrides_the_file(tmp_path, play):
         ("width: 1\nform: full\nwidth: 2\n", (), "{file}, line 3: width is already set on line 1"),
         ("width: 1\nwide: 2\n", (), "{file}, line 2: wide is unknown (choose from backend, form, width, share, "),
         ("1: 2\n", (), "{file}, line 1: 1 is unknown"),
-        ("width: 1\nbatch: 2\n", (), "{file}, line 2: batch is now batch_size"),
+        ("width: 1\nbatch: 2\n", (), "{file}, line 2: batch was renamed to batch_size"),
         ("- width\n", (), "{file}, line 1: write one setting per line"),
         ("form: full\nlayers: [1\n", (), "{file}, line 3: invalid YAML"),
         ("form: !!python/object:os.system x\n", (), "{file}, line 1: invalid YAML (could not determine a constructor"),
@@ -300,7 +300,7 @@ def test_command_line_overrides_the_file(tmp_path, play):
         ("\nsteps: 0\n", (), "{file}, line 2: steps=0 should be an integer from 1 to 2147483647"),
         ("form: full\nduration: 0.0\n", (), "{file}, line 2: duration='0.0' should be a number of hours above 0"),
         ("steps: 1\nduration: 1m\n", (), "{file}, line 2: duration cannot be combined with steps"),
-        ("width: 5\n", ("--resume",), "--config cannot be combined with --resume"),
+        ("width: 5\n", ("--resume",), "--config cannot be combined with --resume, except to set "),
     ],
 )
 def test_invalid_file_is_one_line_that_names_its_line(tmp_path, play, text, words, message):
@@ -365,7 +365,7 @@ def test_output_dir_keeps_checkpoint_curve_and_summary(tmp_path, play):
     assert play("train", folder, "--steps", 10, "--resume").startswith("training from step 40 to 50\n")
     assert [point["step"] for point in runs.points(folder)] == [10, 20, 30, 40, 50]
     assert runs.summary(folder)["seed"] == 4
-    assert "picture: " in play("compare", folder, "--output", tmp_path / "it.html")
+    assert "plot: " in play("compare", folder, "--output", tmp_path / "it.html")
 
 
 def test_a_run_that_resumes_a_checkpoint_from_elsewhere_does_not_know_its_seed(tmp_path, play):
@@ -544,7 +544,7 @@ def test_default_threads_depend_on_the_size_of_the_net(tmp_path, words, variable
 
 
 def test_train_needs_a_file_or_a_folder(tmp_path, play):
-    with pytest.raises(SystemExit, match=r"^train: checkpoint: no file was given; name one, or a folder by --output"):
+    with pytest.raises(SystemExit, match=r"^train: checkpoint: no file was given; name one, or a folder with --output"):
         play("train", "--steps", 1)
     (tmp_path / "file").touch()
     with pytest.raises(SystemExit, match=r"^train: output-dir: .*/file is not a folder$"):

@@ -83,7 +83,7 @@ def test_compare_shows_settings_and_figures_of_runs(tmp_path, capsys, monkeypatc
     lines = [re.split(r"\s*│\s*", line)[1:-1] for line in capsys.readouterr().out.splitlines() if "│" in line]
     shown = {name: values for name, *values in lines}
     assert shown == {
-        "form": ["full", "naive"], "steps": ["6", "10"], "seconds": ["2", "2"], "steps a second": ["4", "4"],
+        "form": ["full", "naive"], "steps": ["6", "10"], "seconds": ["2", "2"], "steps per second": ["4", "4"],
         "peak memory, MB": ["5", "5"], "return, last 20 points": ["1.00", "2.00"],
         "agent: step": ["-", "4,000"], "agent: held_out_return": ["-", "1.00 +- 0.50"],
         "best-game=maze-deterministic: step": ["-", "4,000"],

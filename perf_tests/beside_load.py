@@ -1,4 +1,4 @@
-"""Measure how much of its speed each training command keeps next to a busy loop on one core.
+"""Measure how much speed each training command keeps beside a busy loop on one core.
 
 Runs alternate between idle and loaded; the ratio of the two rates is taken within each pair.
 """

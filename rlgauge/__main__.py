@@ -134,7 +134,7 @@ def compare(options: argparse.Namespace) -> int:
         write(result.to_json().encode())
     print(result)
     if result.half_width > plan.precision and result.verdict != WIDE:
-        print(f"The interval is wider than {plan.precision:.1%}: give more --minutes, or run on an idle machine.")
+        print(f"Half the interval exceeds --precision {plan.precision:g}: give more --minutes or use an idle machine.")
     return 0
 
 
@@ -255,7 +255,8 @@ def did_you_mean(rest: Sequence[str], command: argparse.ArgumentParser) -> str:
 
 def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """Return the parser of the command line, and that of each command by name."""
-    parser = argparse.ArgumentParser(prog="rlgauge", description=__doc__)
+    about = "Find out whether a change made your Python code slower, with known error rates."
+    parser = argparse.ArgumentParser(prog="rlgauge", description=about)
     parser.add_argument("--version", action="version", version=f"rlgauge {version('rlgauge')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -274,14 +275,14 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     )
     command.set_defaults(run=demo)
     add = command.add_argument
-    add("folder", type=Path, nargs="?", metavar="DIR", help="new folder to keep the repository in (default: none)")
+    add("folder", type=Path, nargs="?", metavar="DIR", help="new folder to keep the repository in (default: temporary)")
 
-    command = commands.add_parser("replay", help="compute the verdicts of a JSON artifact again")
+    command = commands.add_parser("replay", help="recompute the verdicts of a run from its JSON artifact")
     command.set_defaults(run=replay)
     command.add_argument("file", type=Path, metavar="FILE", help="artifact that --gate-json wrote")
     add_rule(command)
 
-    command = commands.add_parser("merge", help="compute the verdicts over the artifacts of all shards")
+    command = commands.add_parser("merge", help="merge the artifacts of all shards, and compute the verdicts")
     command.set_defaults(run=merge)
     add = command.add_argument
     add("files", type=Path, nargs="+", metavar="FILE", help="artifacts, one per shard")
@@ -357,16 +358,16 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     add = command.add_argument
     add("--minutes", type=float, metavar="N", help="minutes to measure; 0 only prints the table (default: 0)")
     add("--file", type=Path, help="file of the measured pairs (default: power.jsonl or canaries.jsonl in .rlgauge)")
-    add("--canaries", type=int, metavar="PAIRS", help="measure only the canaries, until the file holds PAIRS pairs")
+    add("--canaries", type=int, metavar="PAIRS", help="measure only the built-in canaries, until there are PAIRS pairs")
     add(
         "--fault",
         action="append",
         metavar="MODULE:FUNCTION[=PATTERN]",
-        help="also slow head by a function that takes the timed callable and returns a slower one, in tests that match "
-        "the pattern (default: all tests); repeatable",
+        help="also slow head by a fault: FUNCTION takes the timed callable and returns a slower one; PATTERN selects "
+        "the tests (default: all); repeatable",
     )
     defaults = ",".join(f"{slowdown:g}" for slowdown in SLOWDOWNS)
-    slowdowns = f"slowdowns of head, as fractions of a call, besides 0 (default: {defaults})"
+    slowdowns = f"slow head by these fractions of a call, and by 0 (default: {defaults})"
     add("--slowdowns", metavar="FRACTION[,FRACTION]", help=slowdowns)
     add_rule(command)
     add_limit(command)
@@ -393,7 +394,7 @@ def add_plan(command: argparse.ArgumentParser) -> None:
     add("--outputs", choices=OUTPUTS, default=Plan.outputs, help=outputs)
     precision = "stop when half the interval is at most this fraction of the ratio (default: %(default)g)"
     add("--precision", type=float, default=Plan.precision, metavar="FRACTION", help=precision)
-    minutes = "stop after N minutes, but measure at least six pairs; 0 makes them quick (default: %(default)g)"
+    minutes = "stop after N minutes, but measure six pairs or more; 0: fewer samples per pair (default: %(default)g)"
     add("--minutes", type=float, default=Plan.minutes, metavar="N", help=minutes)
     add("--json", type=Path, metavar="FILE", help="write all results to FILE as JSON")
     add_limit(command)

@@ -143,7 +143,7 @@ def search(
         middle = nearest_middle(low, high, skipped)
         if middle is None:
             names = ", ".join(commit[:12] for commit in commits[low : high + 1])
-            raise GateError(f"{name}: the first slow commit is one of {names}; only the last of them can run")
+            raise GateError(f"{name}: the first slow commit is one of {names}; only the last of them can run the test")
         try:
             tried = compare(commits[0], commits[middle], math.ceil(rule.confirm / 2))
         except GateError as error:

@@ -94,7 +94,7 @@ def read(file: Path, default: Plan) -> dict[str, tuple[Comparison, Plan]]:
             comparison: Comparison = parse(Comparison, table, (key,))
             if comparison.name in found:
                 raise FieldError(
-                    [key, "name"], f"{comparison.name!r} names another comparison, too; choose another name"
+                    [key, "name"], f"{comparison.name!r} is the name of another comparison; choose another one"
                 )
             try:
                 found[comparison.name] = comparison, comparison.plan(default)

@@ -64,13 +64,13 @@ FAST, SLOW = "Counter(text.split())", "Counter(word for word in text.split() if 
 GATE = ("pytest", "--gate-against", "HEAD")
 PLANTED = "test_speed.py::test_frequencies"
 CANARIES = (
-    "canary[same] and canary[slowed] are built-in benchmarks: one is equal on both sides, the other is slowed by 5%.\n"
-    "If the gate gets one of them wrong, the run is invalid."
+    "canary[same] and canary[slowed] are built-in benchmarks: one is the same on both sides, the other is 5% slower.\n"
+    "If one of them gets a wrong verdict, the run is invalid."
 )
 MEANINGS = {
-    "slower": "The working tree is slower by more than noise explains, so the gate fails.",
-    "faster": "The working tree is faster by more than noise explains.",
-    "ok": "There is no slowdown of more than 1% that noise does not explain.",
+    "slower": "The working tree is significantly slower, by more than 1%, so the gate fails.",
+    "faster": "The working tree is significantly faster, by more than 1%.",
+    "ok": "There is no significant slowdown above 1%.",
     "inconclusive": "The machine is too noisy to decide.",
     "error": "The test could not be measured.",
 }
@@ -118,11 +118,11 @@ def meaning(finding: Finding) -> str:
     lines = [MEANINGS.get(finding.verdict, "")]
     if finding.ratio is not None:
         base, head = duration(finding.base_seconds), duration(finding.head_seconds)
-        lines += [f"{base} is the time of a call at base, {head} in the working tree."]
+        lines += [f"A call takes {base} at the last commit and {head} in the working tree."]
         spread = "95% interval" if finding.pairs >= FEWEST else "smallest and largest value"
         lines += [f"{change(finding)} is the change with its {spread}, over {finding.pairs} pairs of processes."]
     if finding.p is not None:
-        lines += [f"p = {finding.p:.2g} is the probability of that if head were at most 1% slower."]
+        lines += [f"p = {finding.p:.2g} is the probability of so large a change if the code were at most 1% slower."]
     return "".join(f"\n    {line}" for line in lines)
 
 

@@ -79,7 +79,7 @@ def judge(
     elif not is_shard and all(
         each.verdict in UNMEASURED or (each.verdict == "gone" and name in reasons) for name, each in tests.items()
     ):
-        invalid.append("no test was measured or is unchanged; select tests that run on both sides")
+        invalid.append("no test was measured, and none is unchanged; select tests that run on both sides")
     invalid = invalid or wrong_canaries(records, findings)
     code = INVALID if invalid else FAILED if failed else PASSED
     return Judgement(code, invalid, failed, reasons)

@@ -144,7 +144,7 @@ class History:
         for entry in self.entries:
             if entry.machine != self.machine:
                 raise GateError(
-                    f"{file}: its ratios are of {entry.machine}, and this is {self.machine}; give another --file"
+                    f"{file}: its ratios were measured on {entry.machine}, not on {self.machine}; give another --file"
                 )
         self.versions = {case.id: version_of(source.top / source.file_of(case.id), case.id) for case in source.cases()}
 

@@ -36,7 +36,7 @@ def merge_artifacts(parts: Mapping[str, Artifact]) -> Artifact:
             raise GateError(f"{name}: it is one of {other} shards, but {first} is one of {count}; {ONE_RUN}")
     for number in range(1, count + 1):
         if numbers.count(number) != 1:
-            raise GateError(f"shard {number} of {count}: give one artifact of it, not {numbers.count(number)}")
+            raise GateError(f"shard {number} of {count}: give exactly one artifact, not {numbers.count(number)}")
     anchors = {name: part.anchor for name, part in parts.items() if part.anchor}
     if len(anchors) not in (0, len(parts)):
         lacking = next(name for name in parts if name not in anchors)
@@ -77,7 +77,7 @@ def combine(parts: Mapping[str, Artifact]) -> Artifact:
     first = next(iter(parts.values()))
     if first.cases not in (None, len(owner)):
         raise GateError(
-            f"the shards have {len(owner)} of {first.cases} cases; run all with the same tests and the same options"
+            f"the shards have {len(owner)} of {first.cases} tests; run all shards with the same tests and options"
         )
     models = dict.fromkeys(str(machine["cpu_model"]) for machine in machines.values())
     return replace(

@@ -374,7 +374,8 @@ class Pairs:
             self.absent.add(name)
         if base_reason is None and head_reason is None:
             equal = base.get("info", {}).get("inputs") == head.get("info", {}).get("inputs")
-            return None if equal else ("error", "its inputs differ between base and head: make them equal")
+            message = 'extra_info["inputs"] differs between base and head; make the inputs equal'
+            return None if equal else ("error", message)
         if "skipped" in base and "skipped" in head:
             return "skipped", str(head["skipped"])
         if head_reason is not None:

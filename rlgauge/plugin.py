@@ -265,7 +265,8 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     lines = []
     if run and (names := config.stash.get(WITHOUT_EFFECT, [])):
         options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
-        lines.append(f"gate: no effect here: {options}; the measurements are in {os.path.relpath(run.json)}")
+        text = f"gate: these options have no effect here: {options}"
+        lines.append(f"{text}; the measurements are in {os.path.relpath(run.json)}")
     for gate in run.gates if run else ():
         states = ["to time" if record.state == "timed" else record.state for record in gate.records.values()]
         counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))

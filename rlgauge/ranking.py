@@ -63,7 +63,7 @@ class Ranking:
             speedup = f"{median(self.speedups[name]):.3g}x [{low:.3g}, {high:.3g}]"
             lines.append(f"{best if best == worst else f'{best}-{worst}':>5}  {speedup:<24}  {name}")
         count = len(self.speedups[self.baseline])
-        lines.append(f"Speedup per {self.per} over {self.baseline}, {number_of(count, 'pair')}; 2-3 means a tie.")
+        lines.append(f"Speedup per {self.per} over {self.baseline}, {number_of(count, 'pair')}; ranks 2-3 mean a tie.")
         return "\n".join([*lines, *self.skipped.values()])
 
     def to_json(self) -> str:
@@ -82,7 +82,8 @@ def rank(source: Benchmarks, patterns: Sequence[str], plan: Plan, log: Callable[
             raise no_match(pattern, cases, "rlgauge rank", source.broken)
     chosen = [case for name, case in cases.items() if any(matches(name, pattern) for pattern in patterns)]
     if len(chosen) < 2:
-        raise GateError(f"{' '.join(patterns)}: only {chosen[0].id}; give patterns that match two or more benchmarks")
+        only = f"only {chosen[0].id} matches; give patterns that match two or more benchmarks"
+        raise GateError(f"{' '.join(patterns)}: {only}")
     skipped: dict[str, str] = {}
     while True:
         try:

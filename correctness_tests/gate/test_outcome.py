@@ -112,7 +112,7 @@ def test_an_interrupted_run_is_invalid_whatever_it_found():
         (
             {"case": Record(state="new")},
             False,
-            "no test was measured or is unchanged; select tests that run on both sides",
+            "no test was measured, and none is unchanged; select tests that run on both sides",
         ),
         ({SAME: DEAD}, False, f"{SAME} is error, but should be ok or inconclusive; {REPEAT}"),
         ({SLOWED: timed([0.0])}, False, None),  # its screen is not finished
@@ -126,7 +126,7 @@ def test_a_run_ends_early_only_if_no_pair_could_make_it_valid(changed, is_shard,
     assert found[:1] == ([reason] if reason else [])
 
 
-NOTHING = ["no test was measured or is unchanged; select tests that run on both sides"]
+NOTHING = ["no test was measured, and none is unchanged; select tests that run on both sides"]
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,11 @@ def test_an_evaluation_plays_as_many_episodes_as_asked_for():
         assert {len(values) for values in found.values()} == {episodes}
 
 
+def test_an_evaluation_does_not_depend_on_the_training_seed():
+    found = [evaluate(config_of(seed=seed), config_of()["params"], 8, 0, FORMS["full"]) for seed in (1, 2)]
+    np.testing.assert_equal(found[1], found[0])
+
+
 def test_a_collector_resumes_from_a_state_exactly():
     first, handed = collector()
     first.play(0, 40, 0.3)

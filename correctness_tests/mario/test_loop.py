@@ -275,6 +275,15 @@ def test_collectors_with_queues_are_restarted_once_one_is_killed(running, transp
     np.testing.assert_array_equal(loop.replay.valid, restored.valid)
 
 
+def test_a_replaced_collector_acts_by_the_weights_published_last(running):
+    loop = running(options=replace(FORMS["full"], publication="pickled"))
+    loop(np.arange(3))
+    kill(loop)
+    loop(np.arange(3, 5))
+    assert loop.stats()["replaced_collectors"] == 1
+    assert max(loop.lags) == SMALL["updates"]  # versions at most one epoch old
+
+
 def test_a_stopped_collector_is_named_and_all_are_ended(running):
     with at_most(SECONDS, "a stopped collector"):
         loop = running()

@@ -482,7 +482,7 @@ def test_zero_and_false_in_a_file_override_the_command_line():
     [
         ("items = true", "itms = true", "comparison 1.itms: unknown key; did you mean 'items'?"),
         ("items = true", "tolerance = 1.5", "comparison 1.tolerance: 1.5 is out of range; choose a "),
-        ('name = "items"', 'name = "waits"', "comparison 2.name: 'waits' names another comparison, too; "),
+        ('name = "items"', 'name = "waits"', "comparison 2.name: 'waits' is the name of another comparison; "),
         ('"items"', '"items', "Illegal character "),
     ],
 )

@@ -159,7 +159,7 @@ def test_inputs_that_differ_between_the_sides_are_an_error(ran, name):
     record = ran.artifact["records"][f"{FILE}::{name}"]
     assert (record["state"], record["words"]) == (
         "error",
-        "its inputs differ between base and head: make them equal",
+        'extra_info["inputs"] differs between base and head; make the inputs equal',
     )
 
 

@@ -89,7 +89,7 @@ def changed(**what):
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        (shards(CASES, 2) | {"3.json": shards(CASES, 2)["1.json"]}, "shard 1 of 2: give one artifact of it, not 2"),
+        (shards(CASES, 2) | {"3.json": shards(CASES, 2)["1.json"]}, "shard 1 of 2: give exactly one artifact, not 2"),
         ({"a.json": artifact(CASES | CANARIES)}, "a.json: this is a whole run, not a shard; leave it out"),
         (changed(base="c" * 40), f"2.json: base is {'c' * 40}, but 1.json has {'b' * 40}"),
         (changed(rule=Rule()), "2.json: rule is Rule(screen=4, "),
@@ -101,7 +101,7 @@ def changed(**what):
         (changed(records=CASES), "2.json: canary["),
         (changed(records=CASES | CANARIES), "2.json: a is also in 1.json; give each shard once"),
         (changed(cases=4), "2.json: cases is 4, but 1.json has None"),
-        (shards(CASES, 2, cases=5), "the shards have 4 of 5 cases; run all with the same tests and the same options"),
+        (shards(CASES, 2, cases=5), "the shards have 4 of 5 tests; run all shards with the same tests and options"),
         (changed(anchor=artifact(CANARIES)), "1.json: no comparison with an anchor, but 2.json has one"),
     ],
 )

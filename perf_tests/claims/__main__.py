@@ -47,7 +47,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=float,
         default=54.0,
         metavar="N",
-        help="add no pairs to unclear claims after N minutes (default: 54)",
+        help="stop adding pairs to unclear claims after N minutes (default: 54)",
     )
     parser.add_argument("--fresh", action="store_true", help="discard the results of an interrupted run")
     parser.add_argument(

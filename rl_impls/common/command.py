@@ -79,7 +79,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
     trains = commands.add_parser("train", help="train an agent and save checkpoints", allow_abbrev=False)
     trains.set_defaults(run=training.train, default_steps=steps)
     trains.add_argument(
-        "checkpoint", type=Path, nargs="?", help="file to write, or to resume from; default: in --output-dir"
+        "checkpoint", type=Path, nargs="?", help="file to write, or to resume from (default: one in --output-dir)"
     )
     trains.add_argument("--config", type=Path, metavar="FILE", help="YAML file that sets the options below")
     trains.add_argument(
@@ -93,7 +93,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
     until.add_argument(
         "--steps", type=int, metavar="N", help=f"{agent.UNIT} to train, rounded up to whole chunks (default: {steps})"
     )
-    until.add_argument("--duration", metavar="HOURS", help="train this long instead: 0.5, 30m or 90s")
+    until.add_argument("--duration", metavar="HOURS", help="train this long instead, for example 0.5, 30m or 90s")
     until.add_argument("--episodes", type=int, metavar="N", help="train until this many episodes have ended instead")
     trains.add_argument(
         "--save-every", metavar="HOURS", help=f"time between checkpoints (default: {training.SAVE_EVERY})"
@@ -112,7 +112,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
         "--checkpoint", type=Path, dest="path", metavar="PATH", help="another way to give the checkpoint"
     )
     evaluates.add_argument(
-        "--episodes", "--num-episodes", type=int, default=EPISODES, metavar="N", help=f"default: {EPISODES}"
+        "--episodes", "--num-episodes", type=int, default=EPISODES, metavar="N", help=f"(default: {EPISODES})"
     )
     evaluates.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the episodes (default: 0)")
     if agent.STOCHASTIC:
@@ -124,7 +124,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
             metavar="N",
             help="threads per torch operation, and for the games in total (default: 1 for a small net, else all cores)",
         )
-        command.add_argument("--inter-op-threads", type=int, metavar="N", help="torch operations that run in parallel")
+        command.add_argument("--inter-op-threads", type=int, metavar="N", help="torch operations at a time")
     compares = commands.add_parser("compare", help="print runs side by side and plot their returns", allow_abbrev=False)
     compares.set_defaults(run=compare)
     compares.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="the --output-dir of a training")

@@ -86,7 +86,7 @@ def in_one_line(error: ValidationError, known: Collection[str]) -> str:
 def unknown(name: str, known: Collection[str]) -> str:
     """Return the error message for an unknown field."""
     new = RENAMED.get(name)
-    return f"{name} is now {new}" if new in known else f"{name} is unknown (choose from {', '.join(known)})"
+    return f"{name} was renamed to {new}" if new in known else f"{name} is unknown (choose from {', '.join(known)})"
 
 
 def fields_of(config: Any) -> Mapping[str, FieldInfo]:

@@ -208,7 +208,7 @@ def compare(folders: Sequence[Path], output: Path) -> None:
     shown: dict[str, Callable[[Any, Any], str]] = {
         "steps": lambda run, curve: f"{curve[-1]['step']:,.0f}",
         "seconds": lambda run, curve: f"{curve[-1]['seconds']:,.0f}",
-        "steps a second": lambda run, curve: f"{run['rate']:,.0f}" if "rate" in run else "-",
+        "steps per second": lambda run, curve: f"{run['rate']:,.0f}" if "rate" in run else "-",
         "peak memory, MB": lambda run, curve: f"{run['peak_memory'] / 1e6:,.0f}" if "rate" in run else "-",
         f"return, last {SMOOTHED} points": lambda run, curve: f"{smoothed(column(curve, 'return'))[-1]:.2f}".replace(
             "nan", "-"
@@ -221,7 +221,7 @@ def compare(folders: Sequence[Path], output: Path) -> None:
         table.add_row(name, *(rows.get(name, "-") for rows in evaluated))
     Console().print(table)
     draw({name: curve for name, (_, curve) in runs.items()}, output)
-    print(f"picture: {output}")
+    print(f"plot: {output}")
 
 
 def evaluation_rows(folder: Path) -> dict[str, str]:

@@ -43,7 +43,7 @@ def seconds_of(text: str, name: str = "duration") -> float:
     """Parse a duration such as ``0.5`` (hours), ``30m`` or ``90s`` into seconds; `name` is for the error message."""
     found = re.fullmatch(r"(\d+\.?\d*|\.\d+)([hms]?)", text)
     if not found or not float(found[1]):
-        raise ValueError(f"{name}={text!r} should be a number of hours above 0, or like 30m or 90s")
+        raise ValueError(f"{name}={text!r} should be a number of hours above 0, or a duration such as 30m")
     return float(found[1]) * UNITS[found[2] or "h"]
 
 
@@ -84,7 +84,7 @@ def place(options: argparse.Namespace) -> Path:
     new = not options.resume and launched()[0] == 0  # of several processes, only the first writes
     if path is None:
         if folder is None:
-            raise ValueError("checkpoint: no file was given; name one, or a folder by --output-dir")
+            raise ValueError("checkpoint: no file was given; name one, or a folder with --output-dir")
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"output-dir: {folder} is not a folder")
         if new and (folder / CHECKPOINT).exists():
@@ -173,7 +173,10 @@ def save_and_keep(agent: Agent, path: Path, keep: int | None, recorder: Recorder
 def chosen_fields(config: Any, chosen: YamlFile, options: argparse.Namespace) -> dict[str, Any]:
     """Merge the configuration file and the command line, which takes precedence, into the agent's arguments."""
     if options.resume and chosen.values.keys() - {*BUDGETS, *SETTINGS}:
-        raise ValueError("--config cannot be combined with --resume: the checkpoint holds the configuration")
+        allowed = ", ".join([*BUDGETS, *SETTINGS])
+        raise ValueError(
+            f"--config cannot be combined with --resume, except to set {allowed}: the checkpoint holds the rest"
+        )
     names = (*fields_of(config), "seed")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     fields = {name: value for name, value in chosen.values.items() if name in names} | given

@@ -31,7 +31,7 @@ class Config:
         "torch", description="backend of the learner; auto selects the best one available"
     )
     form: Annotated[str, OneOf(FORMS)] = Field("full", description="named set of optimisations")
-    game: Annotated[str, OneOf(KNOWN)] = Field("coinrun", description="game of Procgen, or mario for that of the NES")
+    game: Annotated[str, OneOf(KNOWN)] = Field("coinrun", description="Procgen game, or mario for the NES game")
     mode: Annotated[str, OneOf(MODES)] = Field("easy", description="difficulty of Procgen")
     levels: int = Field(200, ge=0, description="number of Procgen levels to train on; 0: no limit")
     start_level: int = Field(0, ge=0, description="first Procgen level")

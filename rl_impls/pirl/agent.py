@@ -41,7 +41,7 @@ class Config:
     order: Literal[1, 2] = Field(2, description="order of the PDE residual; 1 leaves out the diffusion term")
     learning_rate: float = Field(5e-4, ge=0, description="learning rate of Adam")
     batch_size: int = Field(256, ge=1, description="minibatch size in transitions")
-    points: int = Field(32, ge=1, description="points of each kind in an update")
+    points: int = Field(32, ge=1, description="collocation points of each kind per update")
     pde_weight: float = Field(1e-4, ge=0, description="weight of the squared PDE residual in the loss")
     boundary_weight: float = Field(1.0, ge=0, description="weight of the boundary terms in the loss")
     target_frequency: int = Field(100, ge=1, description="updates between copies of the weights to the target network")

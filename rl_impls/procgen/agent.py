@@ -40,7 +40,7 @@ class Config:
     """Configuration of an agent, without its seed; some defaults depend on the algorithm, see ``ALGORITHMS``."""
 
     backend: Annotated[str, OneOf(backends.names_of("procgen"))] = Field(
-        "torch", description="backend to compute with; auto chooses the best one on this machine"
+        "torch", description="backend that computes; auto selects the best one available"
     )
     form: Annotated[str, OneOf(FORMS)] = Field("full", description="named set of optimisations")
     algorithm: Literal["ppo", "a2c", "a3c", "impala"] = Field(
@@ -56,9 +56,7 @@ class Config:
     num_envs: int = Field(32, ge=1, le=MOST, description="number of parallel environments")
     num_steps: int = Field(128, ge=1, description="steps of each environment per rollout")
     actors: int = Field(0, ge=0, description="number of actor processes; 0 plays in the learner's process")
-    lag: int = Field(
-        0, ge=0, description="maximum age of the weights of PPO's and IMPALA's actors, in rollouts learned from"
-    )
+    lag: int = Field(0, ge=0, description="maximum age, in rollouts, of the weights that actors of PPO and IMPALA use")
     ahead: int = Field(
         3, ge=0, description="maximum number of rollouts that an A3C worker may be ahead of the slowest one"
     )
@@ -78,7 +76,7 @@ class Config:
     )
     clip: float = Field(0.2, ge=0, le=1, description="clipping range of PPO's probability ratio")
     rho_bar: float = Field(1.0, ge=0, description="maximum importance weight of a TD error in IMPALA")
-    c_bar: float = Field(1.0, ge=0, description="maximum importance weight of the TD errors after it in IMPALA")
+    c_bar: float = Field(1.0, ge=0, description="maximum importance weight of later TD errors in IMPALA")
     value_weight: float = Field(0.5, ge=0, description="coefficient of the value loss")
     entropy_weight: float = Field(0.01, ge=0, description="coefficient of the entropy bonus")
     max_grad_norm: float = Field(0.5, ge=0, description="maximum norm of the gradient, which is clipped to it")

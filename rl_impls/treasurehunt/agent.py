@@ -24,7 +24,7 @@ class Config(Settings):
     """Configuration of the agents and their worlds, all but the seed."""
 
     backend: Annotated[str, OneOf(backends.names_of("treasurehunt"))] = Field(
-        "torch", description="backend that computes; auto picks the best one available"
+        "torch", description="backend that computes; auto selects the best one available"
     )
     form: Annotated[str, OneOf(FORMS)] = Field("full", description="named set of optimisations")
     num_worlds: int = Field(

@@ -147,8 +147,8 @@ class TimedFunction:
             returned = self.setup() if self.setup else None
         except StopIteration as error:
             raise MisuseError(
-                "setup has no more arguments: the gate makes more calls than the test asks for; repeat them, for "
-                "example with itertools.cycle"
+                "setup has no more arguments: the gate makes more calls than the test asks for; repeat the arguments, "
+                "for example with itertools.cycle"
             ) from error
         if not returned:
             return self.args, self.kwargs
@@ -200,7 +200,8 @@ class TimedFunction:
         """
         if inspect.isgeneratorfunction(self.function):
             raise MisuseError(
-                "the timed function is a generator function, so a call does no work: time one that consumes its items"
+                "the timed function is a generator function, so a call does no work: time a function that consumes "
+                "its items"
             )
         self.reset()
         result = self.call()

@@ -81,7 +81,7 @@ def shadowed(source: Benchmarks, sides: Sequence[Side], origins: Sequence[Mappin
 
 def wrong_import(side: Side, source: str, built: bool) -> GateError:
     """Return the error for a side that imports a module from elsewhere than its own tree, or than its build."""
-    hint = "if the package is compiled, add --gate-build, or else its folder to pythonpath in pytest's settings"
+    hint = "if the package is compiled, add --gate-build; otherwise add its folder to pythonpath in pytest's settings"
     if built:
         hint = "if it is an editable install, uninstall it; if it is another project, build that too"
     return GateError(

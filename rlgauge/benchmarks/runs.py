@@ -255,7 +255,7 @@ class Runs(worker.Requests):
     def peak_memory(self, identity: str, allocated: bool = False) -> dict[str, Any]:
         """Return bytes as in :meth:`.Requests.peak_memory`, unless that needs another call and the test allows one."""
         if allocated and getattr(self.prepared[identity], "only", None):
-            return {"failed": "it cannot be called a second time, to count what that allocates"}
+            return {"failed": "counting allocations needs a second call, which this test does not allow"}
         return super().peak_memory(identity, allocated)
 
     def run_again(self, runs: OnceRuns) -> None:

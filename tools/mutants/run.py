@@ -2,7 +2,7 @@
 
 A mutant is a patch with a plausible bug, ``tools/mutants/AREA/NAME.patch``. Its first line describes the bug, and its
 second names the tests that should fail, for example ``Tests: correctness_tests/pirl/test_loss.py``. The exit code is 1
-if a mutant goes unnoticed, or no longer applies.
+if a mutant goes unnoticed, no longer applies, or is noticed by a test that fails without it too.
 
     python tools/mutants/run.py                      # all mutants
     python tools/mutants/run.py pirl rlgauge/first-pattern-wins
@@ -114,6 +114,9 @@ def main() -> int:
             if not found and given.all:
                 found = failure(tree, python, ["correctness_tests"])
             word = "noticed" if found else "SURVIVED"
+            git("checkout", "--quiet", ".", folder=tree)
+            if found and failure(tree, python, found.split()[1:] if found.startswith("FAILED") else tests_of(patch)):
+                word = "UNCLEAR (its test fails without the mutant too)"
         except (subprocess.CalledProcessError, LookupError) as error:
             reason = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
             found, word = "", f"OUTDATED ({reason})"
@@ -121,7 +124,7 @@ def main() -> int:
             git("checkout", "--quiet", ".", folder=tree)
             copies.put((tree, python))
         print(f"{word:8} {name_of(patch)}  {found}", flush=True)
-        return bool(found)
+        return word == "noticed"
 
     with ExitStack() as stack:
         for _ in range(given.jobs):

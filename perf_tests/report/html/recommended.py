@@ -13,7 +13,7 @@ from .figures import by, label
 from .runs import is_number
 
 LEAD = (
-    "From this run alone. A backend counts as slower if its interval does not overlap that of the fastest. To confirm "
+    "From one run alone: a backend counts as slower if its interval does not overlap that of the fastest. To confirm "
     "a difference, run rlgauge compare."
 )
 
