@@ -26,6 +26,13 @@ KEPT = 2  # most recently used environments, of 2.3 GB each
 INCLUDE = re.compile(r"^[ \t]*(?:-r|--requirement|-c|--constraint)[ \t=]*(\S+)", re.MULTILINE)
 
 
+LOCAL = re.compile(  # a local project, such as -e . or ./libs/core
+    r"^[ \t]*(?:(?:-e|--editable)[ \t=]*)?(?:file:(?!//))?"
+    r"(?!\S*\.(?:gz|whl|zip)\b)\.{1,2}(?:/\S*)?(?:\[[^]]*\])?(?:[ \t;].*)?$",
+    re.MULTILINE,
+)
+
+
 class PythonFor(Protocol):
     """Returns the interpreter of a side, given its name, its tree and the trees of both sides."""
 
@@ -101,8 +108,8 @@ def lock_files(lock: Path) -> list[Path]:
 
 
 def requirements(text: str) -> Iterator[str]:
-    """Yield the lines of a lock file that name a package."""
-    for line in text.splitlines():
+    """Yield the lines of a lock file that name a package, except local projects, which are imported from the tree."""
+    for line in LOCAL.sub("", text).splitlines():
         requirement = line.partition(" #")[0].rstrip(" \\").strip()
         if requirement and not requirement.startswith(("#", "--", "-i ", "-f ")) and not INCLUDE.match(requirement):
             yield requirement
@@ -145,8 +152,8 @@ def create(environment: Path, folder: Path, lock: str, name: str) -> None:
     shutil.rmtree(environment, ignore_errors=True)
     total = sum(1 for _ in requirements(text_of(folder / lock)))
     try:
-        with Progress(total, "packages") as progress:
-            for command in commands(environment, lock):
+        with without_local(folder, lock) as wanted, Progress(total, "packages") as progress:
+            for command in commands(environment, wanted):
                 run(command, folder, progress)
         (environment / ".ready").touch()
     except BaseException as error:
@@ -154,6 +161,21 @@ def create(environment: Path, folder: Path, lock: str, name: str) -> None:
         if isinstance(error, subprocess.CalledProcessError):
             raise GateError(f"{name}'s environment cannot be created from its lock file: {error.output}") from error
         raise
+
+
+@contextmanager
+def without_local(folder: Path, lock: str) -> Iterator[str]:
+    """Provide the path of a lock file without local projects, beside the lock file because of its relative paths."""
+    text = (folder / lock).read_text()
+    if not LOCAL.search(text):
+        yield lock
+        return
+    wanted = Path(lock).with_name(f".{Path(lock).name}.wanted")
+    (folder / wanted).write_text(LOCAL.sub("", text))
+    try:
+        yield str(wanted)
+    finally:
+        (folder / wanted).unlink()
 
 
 def run(command: list[str], folder: Path, progress: Progress) -> None:

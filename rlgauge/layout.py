@@ -56,7 +56,7 @@ class Layout:
         if key not in self.sides:
             kind = "here" if python == PYTHON else "made"  # paths of both sides have equal lengths
             folder = self.side_folder(commit, name) / kind
-            self.sides[key] = self.source.lay_out(name, code, self.folder / WORKING_TREE, folder, python)
+            self.sides[key] = self.source.lay_out(name, commit, code, self.folder / WORKING_TREE, folder, python)
         return self.sides[key]
 
     def side_folder(self, commit: str | None, name: str) -> Path:

@@ -29,6 +29,8 @@ COMPARED_BY_REPR = (
     datetime.time, datetime.timedelta, pathlib.PurePath, uuid.UUID, type,
 )  # fmt: skip
 MAX_DEPTH, MAX_PARTS, MAX_LENGTH = 50, 200_000, 1000  # nested containers, total parts, and characters of a part
+MAX_BYTES = 1 << 28  # of all arrays; the gate would need several times as much to compare them
+LAZY = "h5py", "ibis", "zarr"  # libraries whose values are read or computed when they are converted
 ORDER = "<" if sys.byteorder == "little" else ">"
 INTEGERS, FLOATS = "q", "d"  # typecodes of 64-bit arrays
 DTYPES = {INTEGERS: f"{ORDER}i8", FLOATS: f"{ORDER}f8"}
@@ -63,7 +65,7 @@ class Serializer:
     """
 
     def __init__(self, hidden: Sequence[str] = ()) -> None:
-        self.hidden, self.arrays, self.parts = hidden, list[Array](), 0
+        self.hidden, self.arrays, self.parts, self.size = hidden, list[Array](), 0, 0
         self.parents: list[int] = []  # ids of the containers around the current value
 
     def structure(self, value: Any) -> Any:
@@ -96,6 +98,8 @@ class Serializer:
             return [class_name(value), self.structure([value.real, value.imag])]
         if isinstance(value, COMPARED_BY_REPR):
             return [class_name(value), self.shortened(repr(value))]
+        if is_lazy(value):
+            return UNKNOWN
         if isinstance(value, Mapping):
             items = [(self.shortened(repr(key)), item) for key, item in value.items()]
             items.sort(key=operator.itemgetter(0))
@@ -132,7 +136,10 @@ class Serializer:
         return ["array", str(found.dtype), list(found.shape)]
 
     def added(self, new: Array) -> Array:
-        """Append an array to those that will be written, and return it."""
+        """Append an array to those that will be written, and return it; raise ValueError if they are too large."""
+        if self.size + new.size > MAX_BYTES:
+            raise ValueError("too large to be compared")
+        self.size += new.size
         self.arrays.append(new)
         return new
 
@@ -184,6 +191,17 @@ def to_numpy(value: Any, numpy: Any) -> Any:
     except (TypeError, ValueError, RuntimeError, AttributeError):
         return None
     return found if found.dtype.kind in "biufcUSMmO" else None
+
+
+def is_lazy(value: Any) -> bool:
+    """Return whether a value would be computed, or read from a store, in order to be compared."""
+    library = type(value).__module__.partition(".")[0]
+    if library in LAZY:
+        return True
+    if library == "xarray" and not getattr(getattr(value, "variable", None), "_in_memory", True):
+        return True
+    graph = getattr(value, "__dask_graph__", None)
+    return callable(graph) and graph() is not None
 
 
 def compared_attributes(value: Any) -> dict[str, Any] | None:

@@ -135,7 +135,7 @@ def mismatches(known: MutableMapping[str, Described], found: Mapping[str, Descri
             same_test = values[function_of(identity), name]
             reason = (
                 f"parameter {name} of {identity} differs between processes: {was[:SHOWN]} and {now[:SHOWN]}; sort the "
-                "values of parametrize, or name them with ids=..."
+                "values of parametrize, name them with ids=..., or seed those that are random"
             )
             if now in same_test.values():  # their order is arbitrary
                 reasons |= dict.fromkeys(same_test, reason)

@@ -47,6 +47,21 @@ def git(root: Path, *arguments: str, stdin: bytes | None = None, index: Path | N
     return bytes(done.stdout)
 
 
+def make_repository(tree: Path, top: Path, commit: str) -> None:
+    """Make a tree a repository at a commit, with the objects and tags of the repository at `top`, but without an index.
+
+    Otherwise, git commands in the tree would find the repository in whose ``.git`` it lies.
+    """
+    git(tree, "init", "--quiet", "--template=")
+    objects = common_folder(top) / "objects"
+    (tree / ".git" / "objects" / "info").mkdir(exist_ok=True)
+    (tree / ".git" / "objects" / "info" / "alternates").write_text(f"{objects}\n")
+    (tree / ".git" / "packed-refs").write_bytes(
+        git(top, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags")
+    )
+    git(tree, "update-ref", "--no-deref", "HEAD", commit)
+
+
 def top_of(folder: Path) -> Path:
     """Return the top level of the git repository that contains a directory, with symbolic links resolved."""
     return Path(os.fsdecode(checked_git(folder, "rev-parse", "--show-toplevel")).rstrip("\n")).resolve()
@@ -269,6 +284,14 @@ def ignored(root: Path, parts: Sequence[str], pattern: str) -> list[str]:
 def tracked(root: Path, names: Sequence[str]) -> list[str]:
     """Return the files that git tracks and that have one of these names, in any directory."""
     return split_at_null(git(root, "ls-files", "-z", "--", *(f":(glob)**/{name}" for name in names)))
+
+
+def is_ignored(root: Path, path: str) -> bool:
+    """Return whether git ignores a file or directory and tracks none of its files."""
+    ignored = (
+        subprocess.run(["git", "check-ignore", "--quiet", "--", path], cwd=root, env=outside_hooks()).returncode == 0
+    )
+    return ignored and not git(root, "ls-files", "-z", "--", path)
 
 
 def untracked(root: Path, patterns: Sequence[str]) -> list[str]:

@@ -35,6 +35,7 @@ SHARED_GPU = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.4", "TF_FORCE_GPU_ALLOW_GROWT
 COMPILER_CACHES = (
     "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR",
     "TORCH_EXTENSIONS_DIR",  # torch keeps an extension by its name: both sides would load the same one
+    "WARP_CACHE_PATH",
 )  # fmt: skip
 
 
@@ -94,13 +95,17 @@ def interpreter_options() -> list[str]:
     return options
 
 
-def cache_variables(folder: Path) -> dict[str, str]:
+def cache_variables(folder: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that keep each side's compile caches between pairs and separate from the other side's.
+
+    `inherited` are the user's variables.
 
     Bytecode is stored beside its source, of which each side has a copy. A separate bytecode directory would lack the
     bytecode of installed packages.
     """
     compiled = {name: str(folder / "compiled" / name.partition("_")[0].lower()) for name in COMPILER_CACHES}
+    flags = [*filter(None, [inherited.get("PYTENSOR_FLAGS")]), f"base_compiledir={folder / 'compiled' / 'pytensor'}"]
+    compiled["PYTENSOR_FLAGS"] = ",".join(flags)  # PyTensor keeps a kernel by its name, too
     return compiled | {"PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": ""}  # empty means not set
 
 

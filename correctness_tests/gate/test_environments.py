@@ -43,6 +43,7 @@ def installed(monkeypatch):
         ("library==2.13.0+cu130\n", "library==2.13.0+cu130 (installed: 2.13.0+cpu)"),
         ("absent==1\n", "absent==1 (not installed)"),
         ("./a-2.13.0-py3-none-any.whl\n", "./a-2.13.0-py3-none-any.whl (a file that may have changed)"),
+        ("-e .\n./libs/core\n-e file:.[dev] ; python_version >= '3'\n../other\n", None),
         ("library @ https://localhost/a.whl\n", "library @ https://localhost/a.whl (installed: 2.13.0+cpu)"),
     ],
 )
@@ -138,6 +139,15 @@ def test_lock_files_that_a_lock_file_includes_are_part_of_it(side, pip, python_f
         (included.parent / "limits" / "most.txt").write_text(limit)
         found.add(python_for("base", folder))
     assert len(found) == 3
+
+
+def test_local_projects_are_not_installed(side, pip, python_for):
+    text = 'cat "$(eval echo \\${$#})" >&2; exit 1'  # print the last argument's contents
+    pip(text)
+    folder = side("base", "-e .\nlibrary==3\n./libs/core\n")
+    with pytest.raises(GateError, match=r"lock file: library==3$"):
+        python_for("base", folder)
+    assert [path.name for path in (folder / LOCK).parent.iterdir()] == [(folder / LOCK).name]
 
 
 def test_each_version_of_python_has_an_environment_of_its_own(side, pip, python_for, monkeypatch):

@@ -11,6 +11,7 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -147,6 +148,12 @@ class Table:
     __hash__ = None
 
 
+# tables that are computed or read from a store when they are converted
+Computed = type("Array", (Table,), {"__dask_graph__": lambda self: {}})
+Stored = type("Array", (Table,), {"__module__": "zarr.core.array"})
+Opened = type("DataArray", (Table,), {"__module__": "xarray.core", "variable": SimpleNamespace(_in_memory=False)})
+
+
 class Broken(Sequence):
     """A sequence whose items cannot be read."""
 
@@ -191,6 +198,7 @@ def test_different_values_are_different_outputs(folder, one, other):
     ("one", "other"),
     [(Unlike(1), Unlike(2)), (Unlike(1), 3), (Found("a", 1.0), Found("a", 2.0)), (True, np.bool_(True)),
      ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({0, 8}, {8, 0}), (Broken(), [1, 2]), (ITSELF, [["more"]]),
+     *((kind(1, "a"), kind(2, "a")) for kind in (Computed, Stored, Opened)),
      (np.ma.array([1.5, 2.5], mask=[0, 1]), np.ma.array([1.5, 9.0], mask=[0, 1]))],
 )  # fmt: skip
 def test_values_that_cannot_be_compared_count_as_the_same(folder, one, other):

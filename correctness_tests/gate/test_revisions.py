@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from contextlib import suppress
 
@@ -150,6 +151,17 @@ def test_both_sides_lack_what_a_sparse_checkout_leaves_out(small, tmp_path):
     revisions.export(clone, commit, tmp_path / "base")
     kept = [".gitignore", "a/link", "a/one.py", "a/run", "c.txt"]
     assert (under(tmp_path / "base"), under(tmp_path / "head")) == (kept, kept)
+
+
+def test_git_finds_the_repository_of_a_tree(small, tmp_path):
+    small.git("tag", "--force", "v1", "all")
+    commit, tree = small.git("rev-parse", "all"), small.root / ".git" / "tree"
+    tree.mkdir()
+    revisions.make_repository(tree, small.root, commit)
+    assert revisions.top_of(tree) == tree.resolve()
+    assert revisions.git(tree, "rev-parse", "HEAD").decode().strip() == commit
+    assert revisions.git(tree, "describe", "--tags", "--match", "v*").decode().strip() == "v1"
+    shutil.rmtree(tree)
 
 
 def test_a_snapshot_has_links_and_new_files_but_no_ignored_ones(small, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -163,6 +164,19 @@ def test_generator_functions_are_refused():
     for function in (generated, functools.partial(generated)):
         with pytest.raises(MisuseError, match="a generator function, so a call does no work"):
             TimedFunction(function).first_output()
+
+
+def test_a_function_that_returns_a_generator_is_refused():
+    with pytest.raises(MisuseError, match="returns a generator, whose work is not timed"):
+        TimedFunction(lambda: (x for x in "ab")).first_output()
+
+
+def test_samples_end_when_jax_has_computed_the_result(clock, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(block_until_ready=clock))
+    assert TimedFunction(lambda: 3).sample() == 3
+    assert TimedFunction(lambda: 3, teardown=lambda: None).sample() == 3
+    assert TimedFunction(lambda: 3).only_call() == 3
+    assert TimedFunction(lambda: [3] * 2000).sample() == 0  # searching it would take long
 
 
 @pytest.mark.parametrize("made", [iter([1, 2]), (x for x in "ab"), map(str, [1, 2]), itertools.chain("ab")])

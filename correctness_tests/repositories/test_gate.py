@@ -14,7 +14,13 @@ MORE = "\n\ndef test_more(benchmark):\n    benchmark(sorting.kept, NUMBERS)\n"
 IDS = """def pytest_make_parametrize_id(config, val):
     return None if config.option.verbose >= 2 else f"{val} with less than -vv"
 """
-CACHES = "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR", "TORCH_EXTENSIONS_DIR"
+CACHES = (
+    "NUMBA_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "JAX_COMPILATION_CACHE_DIR",
+    "TORCH_EXTENSIONS_DIR",
+    "WARP_CACHE_PATH",
+)
 WATCHED = f"""
 
 import json

@@ -52,6 +52,13 @@ def test_packages_are_those_at_the_top_and_in_src(tmp_path):
     assert packages(tmp_path, ["."], *HERE) == []
 
 
+def test_a_stray_init_file_in_the_root_of_a_project_does_not_make_it_a_package(tmp_path):
+    write(tmp_path, "__init__.py", "flat/__init__.py")
+    assert packages(tmp_path, ["tests"], *HERE) == []
+    write(tmp_path, "setup.py")
+    assert packages(tmp_path, ["tests"], *HERE) == ["flat"]
+
+
 def test_namespace_packages_are_found_at_the_top_and_on_the_path(tmp_path):
     write(tmp_path, "space/inner/core.py", "venv/pyvenv.cfg", "venv/lib/a.py", "docs/conf.py", "bench/b.py")
     write(tmp_path, "src/deep/x/a.py", "lib/other/b.py", "lib/empty/x.txt")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import site
@@ -30,6 +31,11 @@ FLAGS = (  # variables that change what a compiler makes
     "CC", "CXX", "CFLAGS", "CPPFLAGS", "CXXFLAGS", "FFLAGS", "LDFLAGS", "RUSTFLAGS",
 )  # fmt: skip
 FLAG_PREFIXES = "CARGO_", "CMAKE_", "CYTHON", "MATURIN_", "MYPYC_", "PYO3_", "SKBUILD_"  # of others that do
+BUILD_FILES = (  # that may read variables
+    "setup.py", "setup.cfg", "pyproject.toml", "*build*.py", "build.rs", "CMakeLists.txt", "meson.build", "Makefile",
+)  # fmt: skip
+VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]{2,}\b")
+UNRELATED = "HOME", "LANG", "PATH", "PWD", "PYTEST_CURRENT_TEST", "SHELL", "USER"
 VERSIONS = (  # variables that give a version to build backends that ask git for it
     "SETUPTOOLS_SCM_PRETEND_VERSION", "PDM_BUILD_SCM_VERSION", "POETRY_DYNAMIC_VERSIONING_BYPASS",
 )  # fmt: skip
@@ -61,8 +67,9 @@ def builds(
         locks_of: dict[Path, IO[str]] = {}
 
         def python_for(name: str, code: Path, codes: Sequence[Path] = ()) -> Path:
-            names = sorted(name for name in os.environ if name in FLAGS or name.startswith(FLAG_PREFIXES))
-            flags = [(name, os.environ[name]) for name in names]
+            names = {name for name in os.environ if name in FLAGS or name.startswith(FLAG_PREFIXES)}
+            names |= variables_read(code / folder)
+            flags = [(name, os.environ[name]) for name in sorted(names)]
             here = f"{sys.version} {sys.prefix} {flags} {hash_of_installed()}"
             key = f"{folder} {command} {here} {revisions.digest(code, files_of(code))}"
             target = cache / f"build-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
@@ -83,6 +90,12 @@ def builds(
         yield python_for
 
 
+def variables_read(folder: Path) -> set[str]:
+    """Return the environment variables that are set, and that the files of a build name, such as ``SKIP_CYTHON``."""
+    texts = [path.read_text(errors="replace") for name in BUILD_FILES for path in folder.glob(name) if path.is_file()]
+    return {name for name in VARIABLE.findall("\n".join(texts)) if name in os.environ and name not in UNRELATED}
+
+
 def interpreter(target: Path) -> Path:
     """Return the interpreter of a build, given the build's directory."""
     return target / "env" / "bin" / "python"
@@ -97,6 +110,12 @@ def packages_of(python: Path) -> Path:
     """Return the ``site-packages`` directory of a build's interpreter."""
     relative = sysconfig.get_path("purelib", vars={"base": "", "platbase": ""}).lstrip("/")
     return python.parents[1] / relative
+
+
+def compiled_modules(python: Path) -> set[str]:
+    """Return the compiled modules in a build's environment, as paths without suffixes."""
+    files = (path.relative_to(packages_of(python)).as_posix() for path in packages_of(python).rglob("*.so"))
+    return {name.partition(".")[0] for name in files}
 
 
 def build(target: Path, code: Path, words: Sequence[str], name: str, folder: str = ".") -> None:

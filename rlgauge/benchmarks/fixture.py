@@ -25,6 +25,7 @@ NO_WEAVE = "the gate does not support benchmark.weave: call benchmark(function, 
 FIXTURES = {"benchmark": "pytest-benchmark", "codspeed_benchmark": "pytest-codspeed"}  # fixture -> its plugin
 MARKS = tuple(FIXTURES)
 UNSUPPORTED = "_make_runner", "_calibrate_timer", "_raw", "_raw_pedantic"  # which pytest-benchmark's fixture would use
+MAX_SEARCHED = 1000  # items of a result
 END = object()  # returned at the end of an iterator
 PLUGINS = "pytest_benchmark", "pytest_codspeed"  # modules of the fixtures that the gate replaces
 
@@ -33,7 +34,13 @@ def has_fixture(item: pytest.Item) -> bool:
     """Return whether a test uses a plugin's benchmark fixture, itself or through fixtures of the project."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
     names = {*getattr(item, "fixturenames", ())} - {*parameters}
-    return any(is_plugins(item, name) for name in FIXTURES if name in names)
+    return any(is_plugins(item, name) if name in FIXTURES else is_alias(item, name) for name in names)
+
+
+def is_alias(item: pytest.Item, name: str) -> bool:
+    """Return whether a fixture is a plugin's that the project has given another name."""
+    found = definitions(item).get(name)
+    return bool(found) and name != "benchmark_weave" and found[-1].func.__module__.partition(".")[0] in PLUGINS
 
 
 def is_plugins(item: pytest.Item, name: str) -> bool:
@@ -137,6 +144,7 @@ class TimedFunction:
         out = self.function(*args, **kwargs)
         for _ in range(self.iterations - 1):
             self.function(*args, **kwargs)
+        wait(out)
         if self.teardown:
             self.teardown(*args, **kwargs)
         return out
@@ -164,7 +172,8 @@ class TimedFunction:
             self.reset()
             start = self.timer()
             for _ in repeats:
-                function(*args, **kwargs)
+                result = function(*args, **kwargs)
+            wait(result)
             seconds = self.timer() - start
         self.seconds.append(seconds / (self.calls * self.iterations))
         return seconds
@@ -174,7 +183,8 @@ class TimedFunction:
         function, repeats = self.function, range(self.iterations)
         start = self.timer()
         for _ in repeats:
-            function(*args, **kwargs)
+            result = function(*args, **kwargs)
+        wait(result)
         seconds = self.timer() - start
         if self.teardown:
             self.teardown(*args, **kwargs)
@@ -186,6 +196,7 @@ class TimedFunction:
         args, kwargs = self.arguments()
         start = self.timer()
         result = self.function(*args, **kwargs)
+        wait(result)
         seconds = self.timer() - start
         if self.teardown:
             self.teardown(*args, **kwargs)
@@ -214,6 +225,11 @@ class TimedFunction:
                 result.close()
             raise MisuseError(
                 "the timed function is async, so a call does no work: time a function that calls asyncio.run"
+            )
+        if inspect.isgenerator(result) and not self.output:
+            raise MisuseError(
+                "the timed function returns a generator, whose work is not timed: time a function that consumes its "
+                "items"
             )
         if not self.once and any(map(is_used_up, (*self.args, *self.kwargs.values()))):
             raise MisuseError(
@@ -251,6 +267,14 @@ class TimedFunction:
 
     def close(self) -> None:
         """Do nothing: there are no resources to release."""
+
+
+def wait(result: Any) -> None:
+    """Wait for the arrays of a result that JAX still computes, unless a long container would take time to search."""
+    jax = sys.modules.get("jax")
+    long = isinstance(result, dict | list | tuple) and len(result) > MAX_SEARCHED
+    if jax and hasattr(jax, "block_until_ready") and not long:
+        jax.block_until_ready(result)
 
 
 def is_used_up(value: Any) -> bool:

@@ -61,6 +61,12 @@ def source_of(distribution: metadata.Distribution) -> tuple[Path | None, bool]:
     return None, False
 
 
+def other_checkouts(root: Path, top: Path) -> list[Path]:
+    """Return the directories outside the repository of which the nearest project's installs are editable."""
+    found = map(source_of, distributions_of(root, top))
+    return [folder for folder, editable in found if folder and editable and not folder.is_relative_to(top)]
+
+
 def copied_projects(top: Path, projects: Sequence[Path]) -> tuple[list[Path], dict[str, Path]]:
     """Return the directories of a repository's projects that are installed as copies.
 
@@ -71,7 +77,7 @@ def copied_projects(top: Path, projects: Sequence[Path]) -> tuple[list[Path], di
     by_name = {normalised(name): folder for folder in projects if (name := project_name(folder))}
     for distribution in metadata.distributions():
         folder, editable = source_of(distribution)
-        if folder is None:
+        if folder is None or not folder.is_dir():  # from an index, or a wheel
             names = distribution.metadata.get_all("Name") or [""]
             named = by_name.get(normalised(names[0]))
             folder = named if named and is_copy(distribution) else None

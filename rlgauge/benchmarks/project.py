@@ -107,7 +107,10 @@ class Project:
         guessed = [base / "src" for base in bases if not trees.shadows_library(base / "src")]
         projects = [self.root, *self.copied_projects]
         guessed += [project / name for project in projects for name in trees.folders_of(project, self.project_modules)]
-        candidates = (*installed.path_folders(), *installed.editable_folders(), *guessed, *bases)
+        on_path = [*installed.path_folders(), *installed.editable_folders()]
+        for checkout in installed.other_checkouts(self.root, self.top):  # the same directories, in this one
+            guessed += [self.root / path.relative_to(checkout) for path in on_path if path.is_relative_to(checkout)]
+        candidates = (*on_path, *guessed, *bases)
         pythonpath = [Path(path).resolve() for path in self.run.getini("pythonpath")] if self.run else []
         folders = [self.relative(path) for path in pythonpath if path.is_relative_to(self.top)]
         for path in candidates:

@@ -28,7 +28,7 @@ from rlgauge.rule import GateError
 from rlgauge.workers import PYTHON, Side, Worker, WorkerError, cache_variables, interpreter_options
 
 from . import command, installed, marks, origins, trees, unchanged
-from .builds import builds, packages_of, tree_of
+from .builds import builds, compiled_modules, packages_of, tree_of
 from .finder import PackageFinder
 from .fixture import is_benchmark, missing_plugin, skip_reason
 from .project import Project, is_test_folder
@@ -106,10 +106,13 @@ class Benchmarks(Project):
             base = self.start if given else self.settings
             names = glob.glob(pattern, root_dir=base, recursive=True) if glob.has_magic(pattern) else [pattern]
             paths = sorted(base / name for name in names)
+            name = f"--gate-benchmarks {pattern}" if given else f"benchmarks {pattern!r} in [tool.rlgauge]"
             if not paths or not all(path.exists() and path.resolve().is_relative_to(self.top) for path in paths):
-                name = f"--gate-benchmarks {pattern}" if given else f"benchmarks {pattern!r} in [tool.rlgauge]"
                 raise GateError(f"{name}: give an existing file or folder of this repository")
-            found += [self.relative(path.resolve()) for path in paths]
+            chosen = [self.relative(path.resolve()) for path in paths]
+            if any(revisions.is_ignored(self.top, path) for path in chosen):
+                raise GateError(f"{name}: git ignores it, so neither side has it; remove it from .gitignore")
+            found += chosen
         if not found and self.run:
             named = [Path(path) for path in self.run.getini("testpaths") if is_test_folder(Path(path).name)]
             found = [self.relative((self.root / path).resolve()) for path in named if (self.root / path).is_dir()]
@@ -297,11 +300,12 @@ class Benchmarks(Project):
                     "ignore in [tool.rlgauge]"
                 )
 
-    def lay_out(self, name: str, code: Path, benchmarks: Path, folder: Path, python: Path) -> Side:
+    def lay_out(self, name: str, commit: str | None, code: Path, benchmarks: Path, folder: Path, python: Path) -> Side:
         """Create a side in `folder`: a tree with a revision's (built) code, and head's benchmarks or its own.
 
         Args:
             name: ``base`` or ``head``.
+            commit: the revision; None for the working tree.
             code: tree of the revision.
             benchmarks: tree of the working tree.
             folder: new directory for the side.
@@ -324,13 +328,17 @@ class Benchmarks(Project):
             trees.copy_files([ini] if ini and not (tree / ini).exists() else [], benchmarks, tree)
         else:  # both sides use head's pytest settings
             trees.overlay(tree, built, benchmarks, [*self.shared_paths(code), *([ini] if ini else [])], kept)
-        (tree / ".git").mkdir(exist_ok=True)  # code that searches for the repository root stops here
+        revisions.make_repository(tree, self.top, commit or "HEAD")
         (folder / "tool").mkdir()
         (folder / "tool" / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
         if python != PYTHON and not self.build:  # an environment of a lock file, where the project is not installed
             for info in installed.metadata_folders(self.root, self.top):
                 (folder / "tool" / info.name).symlink_to(info)
-        variables = {"PYTHONPATH": self.search_path(tree, python, folder), **cache_variables(folder)}
+        inherited = os.environ if self.environment is None else self.environment
+        variables = {"PYTHONPATH": self.search_path(tree, python, folder), **cache_variables(folder, inherited)}
+        if python != PYTHON:  # commands that a test starts are those of the side
+            variables |= {"PATH": f"{python.parent}{os.pathsep}{inherited.get('PATH', '')}"}
+            variables |= {"VIRTUAL_ENV": str(python.parents[1])}
         worker = self.worker_arguments(tree, folder, files, self.imports(tree, python), renamed=renamed)
         return Side(name, tree, python, worker, variables, start=self.start_in(tree), inherited=self.environment)
 
@@ -498,6 +506,21 @@ class Benchmarks(Project):
     def check(self, sides: Sequence[Side], cases: Sequence[Case], limit: float) -> None:
         """Verify that each side imports the packages under test from its own tree; raise GateError if not."""
         self.origins, self.outside = origins.check(self, sides, cases, limit)
+        if self.build:
+            self.compare_builds([compiled_modules(side.python) for side in sides])
+
+    def compare_builds(self, compiled: Sequence[set[str]]) -> None:
+        """Warn if the builds of both sides, or the package that is installed here, have other compiled modules.
+
+        A build may go on without an extension that fails to compile.
+        """
+        base, head = compiled
+        here = {name.partition(".")[0] for name in installed.compiled_files(self.root, self.top)}
+        if lacking := sorted((base ^ head) | (here - base)):
+            self.warnings.append(
+                f"not compiled everywhere: {', '.join(lacking)}; read the output of the build command, as an optional "
+                "extension may have failed to compile"
+            )
 
     def machine(self) -> dict[str, Any]:
         """Describe the machine and the Python and package versions that results belong to."""

@@ -159,8 +159,12 @@ def shadows_library(folder: Path) -> bool:
 
 
 def import_roots(tree: Path, folders: Sequence[str]) -> list[Path]:
-    """Return the existing directories among `folders`, relative to the tree, that are not packages themselves."""
-    return [tree / name for name in folders if (tree / name).is_dir() and not (tree / name / "__init__.py").exists()]
+    """Return the existing directories among `folders`, relative to the tree, that are not packages themselves.
+
+    A project is none, although its root may contain a stray ``__init__.py``.
+    """
+    found = [tree / name for name in folders if (tree / name).is_dir()]
+    return [folder for folder in found if is_project(folder) or not (folder / "__init__.py").exists()]
 
 
 def code_files(tree: Path, without: Sequence[str], ignored: Sequence[str]) -> Iterator[Path]:
