@@ -25,6 +25,7 @@ SAME, SLOWED = "canary[same]", "canary[slowed]"
 # Installed plugins that would take half of a process's start-up time.
 SLOW_TO_START = ["-p", "no:hypothesispytest", "-p", "no:platformdirs"]
 UNUSED = [*SLOW_TO_START, "-p", "no:xdist", "-p", "no:xdist.looponfail", "-p", "no:cacheprovider"]
+GIT_CONFIG = "[user]\n\tname = A User\n\temail = user@localhost\n[commit]\n\tgpgsign = false\n"
 INI = {"pytest.ini": f"[pytest]\naddopts = {' '.join(SLOW_TO_START)}\n"}
 
 # A fake clock, which is not affected by load: sorting and hashing advance it, at a slightly different pace per process.
@@ -299,8 +300,8 @@ class Repository:
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
         self.git("init", "--quiet", "--initial-branch=main")
-        for name, value in (("user.name", "A User"), ("user.email", "user@localhost"), ("commit.gpgsign", "false")):
-            self.git("config", "--local", name, value)
+        with (root / ".git" / "config").open("a") as config:
+            config.write(GIT_CONFIG)
         self.commit("start", files)
 
     def git(self, *arguments):

@@ -125,9 +125,11 @@ def test_a_failed_build_is_one_line_and_leaves_nothing(tmp_path):
     ("beside", "paths"),
     [
         pytest.param({}, [], id="files", marks=pytest.mark.slow),
-        pytest.param({"benchmarks/__init__.py": ""}, [], id="package"),
-        pytest.param({}, ["benchmarks/test_sorting.py"], id="conftest loaded first"),
-        pytest.param(INSIDE, ["toy/tests"], id="tests in the package"),
+        pytest.param(
+            {"benchmarks/__init__.py": "", **INSIDE},
+            ["benchmarks/test_sorting.py", "toy/tests"],
+            id="packages of tests, conftest loaded first",
+        ),
     ],
 )
 def test_the_built_package_is_imported_before_the_tree(tmp_path, beside, paths):

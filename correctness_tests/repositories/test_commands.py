@@ -60,13 +60,23 @@ def test_a_missing_artifact_is_named(write_shards, capsys):
     assert capsys.readouterr().err == f"{first}.none: cannot be read: No such file or directory\n"
 
 
-@pytest.mark.parametrize(("options", "code", "verdict"), [([], 0, "ok"), (["--rule=tolerated=0.001"], 1, "slower")])
+@pytest.mark.parametrize(
+    ("options", "code", "verdict"),
+    [
+        ([], 0, "ok"),
+        (["--rule=tolerated=0.001"], 1, "slower"),
+        (["--rule=tolerated=0.5,promised=0.6"], 2, "ok"),  # the slowed canary is not found either
+    ],
+)
 def test_replay_changes_the_given_numbers_of_the_rule(tmp_path, capsys, options, code, verdict):
     found = [[(1.0, 1.009 + 0.0001 * k)] for k in range(7)]
     records = CANARIES | {"a": Record(screen=found[:2], confirm=found)}
     (tmp_path / "gate.json").write_text(artifact(records).to_json())
     assert command.main(["replay", str(tmp_path / "gate.json"), *options]) == code
-    assert f"| `a` | {verdict} |" in capsys.readouterr().out  # seven pairs suffice only for the artifact's own rule
+    text = capsys.readouterr().out
+    assert f"| `a` | {verdict} |" in text  # seven pairs suffice only for the artifact's own rule
+    wrong = f"**{SLOWED} is ok, but should be slower; repeat the run on an idle machine**"
+    assert (wrong in text) is (code == 2)
 
 
 def test_replay_changes_the_rule_of_the_comparison_with_the_anchor_too(tmp_path):
@@ -100,6 +110,7 @@ def test_a_wrong_command_line_is_code_2_and_says_why(capsys, arguments, words):
     [
         (["compare", "a", "b", "--precision=0"], "--precision: 0 is too small; choose 0.001 or more"),
         (["compare", "a"], "rlgauge compare: give two benchmarks, A and B, or --file FILE"),
+        (["compare", "a", "b", "--only", "waits"], "--only: give --file FILE, without which it has no effect"),
         (["history", "--since", "v1", "--minutes", "nan"], "--minutes: nan is not above 0; choose a larger number"),
         (["power", "--minutes=-1"], "--minutes: -1 is out of range; choose 0 or more"),
         (["power", "--canaries=1", "-k", "slow"], "--canaries: leave out -k slow; canaries are measured alone"),

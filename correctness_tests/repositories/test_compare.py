@@ -9,9 +9,10 @@ import signal
 
 import pytest
 
+from rlgauge.__main__ import main
 from rlgauge.case import Case
 from rlgauge.compare import Result, resolve_id
-from rlgauge.compare_file import Comparison, groups, read
+from rlgauge.compare_file import Comparison, groups, other_rows, read
 from rlgauge.plan import Plan
 from rlgauge.ranking import Ranking
 from rlgauge.rule import GateError
@@ -172,6 +173,7 @@ FAILED = {
     "checked": f"{FILE}::test_checked: its test failed: AssertionError: unsorted",
     "no figure": f"--measure: {FILE}::test_waiting[6.0] has no figure 'wait' (choose from ",
 }
+SKIPPED = f"{FILE}::test_absent: skipped: no_such_module is not installed"
 
 
 @pytest.fixture(scope="module")
@@ -198,13 +200,6 @@ def test_comparisons_of_a_file_have_their_values(measured, name):
     assert len(found[name]["values"]) >= 6
 
 
-def test_an_id_may_name_a_file_that_pytest_does_not_collect_by_itself(repository):
-    both = "benchmarks/more.py::test_same", "benchmarks/more.py::test_more"
-    code, text = repository.run("rlgauge", "compare", *both, "--minutes=0", "--outputs=ignore")
-    assert code == 0, text
-    assert re.search(r"test_more is 0\.(49|50?)\d*x ", text), text
-
-
 def test_an_interval_that_includes_equality_is_not_significant(measured):
     row = measured[0]["items"]  # a 95% interval excludes 1 in one run of 20
     assert (row["verdict"] == "no significant difference") == (row["low"] <= 1 <= row["high"])
@@ -219,7 +214,7 @@ def test_a_comparison_that_fails_is_named_and_the_others_go_on(measured, name):
 
 
 def test_a_comparison_of_a_skipped_test_is_skipped(measured):
-    assert measured[0]["absent"] == {"skipped": f"{FILE}::test_absent: skipped: no_such_module is not installed"}
+    assert measured[0]["absent"] == {"skipped": SKIPPED}
 
 
 @pytest.mark.usefixtures("measured")
@@ -231,10 +226,17 @@ def test_a_resumed_file_measures_failed_comparisons_again(repository, file):
 
 
 def test_a_file_whose_comparisons_are_all_skipped_is_code_2(repository, tmp_path):
-    (tmp_path / "skipped.toml").write_text(comparison("absent", "*slow]", "test_absent"))
-    files = "--file", tmp_path / "skipped.toml", "--json", tmp_path / "out.json"
-    code, text = repository.run("rlgauge", "compare", *files)
+    file, out = tmp_path / "comparisons.toml", tmp_path / "out.json"
+    file.write_text(comparison("items", "*slow]", "*twice]") + comparison("absent", "*slow]", "test_absent"))
+    command = "rlgauge", "compare", "--file", file, "--json", out, "--only", "absent"
+    code, text = repository.run(*command)
     assert (code, "compare: 1 of 1: absent: " in text) == (2, True), text
+    found = json.loads(out.read_text())
+    assert list(found["comparisons"]) == ["absent"]
+    found["comparisons"]["items"] = {"error": "of before"}
+    out.write_text(json.dumps(found))
+    code, text = repository.run(*command)
+    assert (code, list(json.loads(out.read_text())["comparisons"])) == (2, ["items", "absent"]), text
 
 
 @pytest.mark.skipif(os.cpu_count() < 2, reason="needs two cores")
@@ -284,32 +286,32 @@ def test_the_half_width_is_a_fraction_of_the_ratio_or_of_the_longer_time():
     assert (ratio.half_width, difference.half_width) == pytest.approx((0.1, 0.05))
 
 
-def test_rank_orders_tests_with_ties(repository, tmp_path):
+def test_rank_orders_tests_with_ties_and_leaves_out_skipped_ones(repository, tmp_path):
     out = tmp_path / "out.json"
-    code, text = repository.run("rlgauge", "rank", "*::test_pace[*", "--json", out)
+    code, text = repository.run("rlgauge", "rank", "*::test_pace[*", "*::test_absent", "--minutes=0", "--json", out)
     assert code == 0, text
     found = json.loads(out.read_text())
     ranks = found["ranks"]
+    assert set(ranks) == {pace(name) for name in ("quick", "slow", "kept", "twice")}
     assert (ranks[pace("quick")], ranks[pace("twice")]) == ([1, 1], [4, 4])
     assert sorted((ranks[pace("kept")], ranks[pace("slow")])) in ([[2, 3], [2, 3]], [[2, 2], [3, 3]])
     assert found["baseline"] in found["speedups"]
     for name, (best, worst) in ranks.items():
         (line,) = [line for line in text.splitlines() if line.endswith(f"  {name}") and "x [" in line]
         assert line.split()[0] == (f"{best}" if best == worst else f"{best}-{worst}")
+    assert found["skipped"] == {f"{FILE}::test_absent": SKIPPED}
+    assert text.splitlines()[-1] == SKIPPED
 
 
-def test_rank_leaves_out_skipped_tests(repository, tmp_path):
-    out = tmp_path / "out.json"
-    tests = "*::test_absent", "*slow]", "*quick]", "--minutes=0"
-    code, text = repository.run("rlgauge", "rank", *tests, "--json", out)
-    assert code == 0, text
-    reason = f"{FILE}::test_absent: skipped: no_such_module is not installed"
-    assert text.splitlines()[-1] == reason
-    found = json.loads(out.read_text())
-    assert set(found["ranks"]) == {pace("slow"), pace("quick")}
-    assert found["skipped"] == {f"{FILE}::test_absent": reason}
+def test_rank_needs_two_tests_that_are_not_skipped(repository):
     code, text = repository.run("rlgauge", "rank", "*::test_absent", "*slow]", "--minutes=0")
-    assert (code, reason in text) == (2, True), text
+    assert (code, SKIPPED in text) == (2, True), text
+
+
+def test_rank_needs_two_tests_and_an_id_may_name_a_file_that_pytest_does_not_collect_by_itself(repository):
+    one = "benchmarks/more.py::test_same"
+    code, text = repository.run("rlgauge", "rank", one)
+    assert (code, f"{one}: only {one} matches; " in text) == (2, True), text
 
 
 def test_benchmarks_whose_intervals_overlap_are_tied():
@@ -321,12 +323,6 @@ def test_ranks_compare_pair_by_pair():
     noise = [1.0, 2.0, 0.5, 4.0, 0.3, 3.0]  # of the baseline, and so of both speedups
     speedups = {"a": [1.0] * 6, "b": [1.1 * value for value in noise], "c": noise}
     assert Ranking("a", speedups).ranks() == {"b": (1, 2), "a": (1, 3), "c": (2, 3)}
-
-
-def test_rank_needs_two_tests(repository):
-    code, text = repository.run("rlgauge", "rank", "*slow]")
-    assert code == 2, text
-    assert text.startswith("*slow]: only ")
 
 
 def test_rank_refuses_a_pattern_that_matches_nothing(repository):
@@ -355,11 +351,11 @@ NEEDS = "import warnings\n\nimport needed\n\nwarnings.warn('old', DeprecationWar
 
 def test_a_file_is_collected_with_the_users_path_and_options(tmp_path):
     ini = {name: f"{text}filterwarnings = error\n" for name, text in INI.items()}
-    made = Repository(tmp_path / "needs", {**flat(quick=1, twice=200), **ini, "benchmarks/test_needs.py": NEEDS})
+    made = Repository(tmp_path / "needs", {**flat(), **ini, "benchmarks/test_needs.py": NEEDS})
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/needed.py").write_text("")
     variables = {"PYTHONPATH": tmp_path / "elsewhere", "PYTEST_ADDOPTS": "-o filterwarnings=ignore"}
-    command = "rlgauge", "compare", "test_pace[quick]", "test_pace[twice]", "--minutes=0"
+    command = "rlgauge", "rank", "*test_pace[quick]", "--minutes=0"
     missing, warned = "ModuleNotFoundError: No module named 'needed'", "DeprecationWarning: old"
     for given, reason in (("PYTEST_ADDOPTS", missing), ("PYTHONPATH", warned)):
         code, text = made.run(*command, **{given: variables[given]})
@@ -367,7 +363,8 @@ def test_a_file_is_collected_with_the_users_path_and_options(tmp_path):
         assert text.endswith(f"; benchmarks/test_needs.py cannot be collected: {reason}\n")
         assert text.count("\n") == 1
     code, text = made.run(*command, **variables)
-    assert code == 0, text
+    assert code == 2, text
+    assert text.startswith("*test_pace[quick]: only benchmarks/test_needs.py::test_pace[quick] matches; ")
     assert made.leftovers() == []
 
 
@@ -429,24 +426,18 @@ def test_an_interrupted_file_of_comparisons_is_resumed(repository, comparisons, 
     assert table[2].split()[:3] == ["waits", "waits", "3"]
 
 
-def test_one_comparison_of_a_file_can_be_measured(repository, comparisons, tmp_path):
-    out = tmp_path / "out.json"
-    command = ["compare", "--file", comparisons, "--json", out, "--minutes=0", "--only"]
-    code, text = repository.run("rlgauge", *command, "waits")
-    assert code == 0, text
-    assert "compare: 1 of 1: waits: " in text
-    assert list(json.loads(out.read_text())["comparisons"]) == ["waits"]
-    found = json.loads(out.read_text())
-    for conditions, names in ((found["conditions"], ["items", "waits"]), ({}, ["waits"])):
-        found |= {"conditions": conditions, "comparisons": {"items": {"error": "of before"}}}
-        out.write_text(json.dumps(found))
-        code, text = repository.run("rlgauge", *command, "waits")
-        assert (code, list(json.loads(out.read_text())["comparisons"])) == (0, names), text
-    code, text = repository.run("rlgauge", *command, "wait")
-    assert code == 2, text
-    assert text.splitlines()[-1].startswith(f"--only 'wait': {comparisons} has no such comparison; did you mean waits")
-    code, text = repository.run("rlgauge", "compare", "a", "b", "--only", "waits")
-    assert (code, text) == (2, "--only: give --file FILE, without which it has no effect\n")
+def test_an_unknown_comparison_is_one_line_and_code_2(repository, comparisons, monkeypatch, capsys):
+    monkeypatch.chdir(repository.root)
+    assert main(["compare", "--file", str(comparisons), "--only", "wait"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"--only 'wait': {comparisons} has no such comparison; did you mean waits")
+
+
+def test_results_of_other_comparisons_are_kept_only_under_the_same_conditions(tmp_path):
+    out, before = tmp_path / "out.json", {"error": "of before"}
+    out.write_text(json.dumps({"conditions": {"seed": 0}, "comparisons": {"items": before, "waits": before}}))
+    assert other_rows(out, {"seed": 0}, ["waits"]) == {"items": before}
+    assert other_rows(out, {"seed": 1}, ["waits"]) == {}
 
 
 def grouped(*rows):

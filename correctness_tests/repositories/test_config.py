@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rlgauge.config import Config, read
+from rlgauge import revisions
+from rlgauge.config import Config, read, settings_folder
 from rlgauge.rule import GateError, Rule
 
 TABLE = "[tool.rlgauge]\n"
@@ -14,6 +15,17 @@ def test_settings_default_without_a_file_or_a_table(tmp_path):
     assert read(tmp_path) == Config()
     (tmp_path / "pyproject.toml").write_text("[tool.other]\nbuild = 'make'\n")
     assert read(tmp_path) == Config()
+
+
+def test_settings_come_from_the_nearest_file_that_has_some(tmp_path):
+    revisions.git(tmp_path, "init", "--quiet")
+    part = tmp_path / "part"
+    part.mkdir()
+    (tmp_path / "pyproject.toml").write_text(TABLE)
+    (part / "pyproject.toml").write_text('[project]\nname = "part"\n\n[tool.pytest.ini_options]\n')
+    assert settings_folder(part) == tmp_path
+    (part / "pyproject.toml").write_text(TABLE)
+    assert settings_folder(part) == part
 
 
 def test_the_command_line_overrides_the_settings(tmp_path):

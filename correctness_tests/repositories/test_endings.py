@@ -12,7 +12,7 @@ from rlgauge.__main__ import main
 from .made import CLOCK, QUICK, SLOWED, Gated, Repository, eventually, flat, work
 
 FILE = "benchmarks/test_endings.py"
-KILLED, LEAVES, HANGS, KEPT = (f"{FILE}::test_{name}" for name in ("killed", "leaves", "hangs", "kept"))
+KILLED, LEAVES, KEPT = (f"{FILE}::test_{name}" for name in ("killed", "leaves", "kept"))
 TESTS = """import os
 import time
 
@@ -160,44 +160,41 @@ def test_no_failed_test_of_an_invalid_run_passes(ran):
         assert f"; invalid run: 2 of 3 tests could not be measured: {KILLED}: {WORDS[KILLED]}" in words
 
 
-def test_exit_functions_of_the_project_run_in_workers(toy, tmp_path):
-    registers = f"""{BEFORE}
+@pytest.fixture(scope="module")
+def unwritten(toy, tmp_path_factory):
+    """A run whose code under test has an exit function, and makes gate.md a folder."""
+    folder = tmp_path_factory.mktemp("unwritten")
+    path = folder / "gate.md"
+    module = f"""{BEFORE}
 
 import atexit
+import pathlib
 import shutil
 import tempfile
 
-FOLDER = tempfile.mkdtemp(dir={str(tmp_path)!r}, prefix="temporary-")
+FOLDER = tempfile.mkdtemp(dir={str(folder)!r}, prefix="temporary-")
 atexit.register(shutil.rmtree, FOLDER)
-
-
-def kept(numbers, kept=kept):
-    return kept(numbers)
-"""
-    toy.at("endings", {"toy/endings.py": registers})
-    ran = toy.gate("HEAD", tmp_path, KEPT, rule=QUICK)
-    assert ran.findings[KEPT] == ("ok",), ran.text
-    assert not list(tmp_path.glob("temporary-*"))
-
-
-def test_a_file_that_cannot_be_written_in_the_end_is_a_line_and_the_measurements_are_kept(toy, tmp_path):
-    path = tmp_path / "gate.md"
-    blocking = f"""{BEFORE}
-
-import pathlib
 
 
 def kept(numbers, kept=kept):
     pathlib.Path({str(path)!r}).mkdir(exist_ok=True)
     return kept(numbers)
 """
-    toy.at("endings", {"toy/endings.py": blocking})
-    ran = toy.gate("HEAD", tmp_path, KEPT, rule=QUICK)
-    assert ran.code == 2, ran.text
-    assert f"--gate-markdown {path}: cannot be written: Is a directory" in ran.text
-    assert SLOWED in ran.text, "the verdicts are printed"
-    assert "passed: " not in ran.text
-    assert ran.artifact["records"][KEPT]["screen"]
+    toy.at("endings", {"toy/endings.py": module})
+    return toy.gate("HEAD", folder, KEPT, rule=QUICK)
+
+
+def test_exit_functions_of_the_project_run_in_workers(unwritten):
+    assert unwritten.findings[KEPT] == ("ok",), unwritten.text
+    assert not list(unwritten.folder.glob("temporary-*"))
+
+
+def test_a_file_that_cannot_be_written_in_the_end_is_a_line_and_the_measurements_are_kept(unwritten):
+    assert unwritten.code == 2, unwritten.text
+    assert f"--gate-markdown {unwritten.folder / 'gate.md'}: cannot be written: Is a directory" in unwritten.text
+    assert SLOWED in unwritten.text, "the verdicts are printed"
+    assert "passed: " not in unwritten.text
+    assert unwritten.artifact["records"][KEPT]["screen"]
 
 
 def test_a_run_that_no_worker_can_continue_keeps_its_measurements(toy, tmp_path):

@@ -113,17 +113,20 @@ def test_a_generated_file_that_base_tracks_is_a_change(tmp_path):
 
 def test_the_same_code_is_unchanged_and_so_is_another_benchmark_of_it(toy, generated, tmp_path):
     toy.at("generated", {**generated, FILE: FLAT_TESTS + MORE, "README.md": "# A toy\n"})
-    ran = toy.gate("HEAD", tmp_path, "--junitxml=junit.xml", "--benchmark-json=times.json", "--benchmark-autosave")
+    options = "--gate-resume", "--junitxml=junit.xml", "--benchmark-json=times.json", "--benchmark-autosave"
+    ran = toy.gate("HEAD", tmp_path, *options)
     assert ran.code == 0, ran.text
+    assert "gate: nothing to resume, starting over: " in ran.text
+    assert "gate.json: cannot be read: No such file" in ran.text
     assert "gate: these options have no effect here: --benchmark-json, --benchmark-autosave; " in ran.text
     assert not (toy.root / "times.json").exists()
     assert set(ran.findings.values()) == {("unchanged",)}
     assert len(ran.findings) == 4
 
 
-def test_a_removed_test_is_gone_although_its_package_needs_a_generated_file(toy, generated, tmp_path):
+def test_a_removed_test_is_gone_although_base_lacks_a_generated_file_and_pytest_ini(toy, generated, tmp_path):
     fewer = {FILE: FLAT_TESTS.replace("[10, 50]", "[50]"), "toy/sorting.py": work(slow=101, kept=100)}
-    toy.at("generated", {**generated, **fewer})
+    toy.at("generated", {**generated, **fewer, "pytest.ini": "[pytest]\n"})
     ran = toy.gate("HEAD", tmp_path, "--collect-only", rule=QUICK)
     assert (ran.code, "2 to time, 1 gone" in ran.text) == (0, True), ran.text
 
@@ -140,13 +143,6 @@ def test_rlgauge_gate_runs_pytest_against_a_revision_or_the_one_in_the_settings(
     code, text = toy.run("rlgauge", "gate", *options)
     assert code == 0, text
     assert f"against {toy.git('rev-parse', '--short=12', 'slower')}: 2 benchmarks" in text
-
-
-def test_bisect_suggests_an_id_like_the_unknown_one(toy):
-    toy.at("start")
-    code, text = toy.run("rlgauge", "bisect", f"{FILE}::test_slwo", "start", "slower")
-    assert code == 2, text
-    assert f"rlgauge bisect: '{FILE}::test_slwo' matches no benchmark; did you mean {SLOW}" in text.splitlines()[-1]
 
 
 def test_a_shard_without_tests_passes(toy, tmp_path):

@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 import pytest
 
+from rlgauge.__main__ import main
 from rlgauge.history import in_order, read, version_of
 from rlgauge.measurements import append
 
@@ -85,17 +86,17 @@ def test_a_commit_with_the_same_files_is_not_timed(measured):
     assert text.count("0 known, 2 unchanged, 0 to measure") == 3
 
 
-def test_show_names_the_commit_that_slowed_a_test_across_releases(measured):
+def test_show_names_the_commit_that_slowed_a_test_across_releases(measured, monkeypatch, capsys):
     made, names, _ = measured
-    code, text = made.run("rlgauge", "history", "show", "--json")
-    assert code == 0, text
-    found = {test["case"]: test for test in json.loads(text)}
+    monkeypatch.chdir(made.root)
+    assert main(["history", "show", "--json"]) == 0
+    found = {test["case"]: test for test in json.loads(capsys.readouterr().out)}
     assert found[SLOW]["root"] == names["start"]
     assert [step["commit"] for step in found[SLOW]["steps"]] == [names["slower"]]
     assert found[SLOW]["points"][-1]["ratio"] == pytest.approx(1.2, abs=0.03)  # 1.0 against the second release
     assert (found[SLOW]["verdict"], found[KEPT]["verdict"], found[KEPT]["steps"]) == ("slower", "ok", [])
-    code, text = made.run("rlgauge", "history", "show")
-    assert f"| slower | 6 | `{names['slower'][:12]}` +" in text.splitlines()[2]
+    assert main(["history", "show"]) == 0
+    assert f"| slower | 6 | `{names['slower'][:12]}` +" in capsys.readouterr().out.splitlines()[2]
 
 
 def test_a_second_call_measures_nothing(measured):
@@ -184,11 +185,13 @@ def test_ctrl_c_keeps_whole_entries_and_leaves_no_process(measured, tmp_path):
         (["show", "--file", "other.jsonl"], "other.jsonl: no ratios of this branch's commits; "),
     ],
 )
-def test_a_mistake_is_one_line_and_code_2(measured, arguments, words):
+def test_a_mistake_is_one_line_and_code_2(measured, monkeypatch, capsys, arguments, words):
     made, *_ = measured
     append(made.root / "other.jsonl", [asdict(entry(1, 0, pairs(0.1)))])
     before = entries(made)
-    code, text = made.run("rlgauge", "history", *arguments)
+    monkeypatch.chdir(made.root)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    code, text = main(["history", *arguments]), capsys.readouterr().err
     (made.root / "other.jsonl").unlink()
     assert code == 2, text
     assert words in text.splitlines()[-1], text

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
 
 import pytest
+
+from rlgauge.allowed import check_allowed
+from rlgauge.rule import GateError
 
 from .made import FLAT_TESTS, QUICK, Gated, Repository, environment, eventually, flat, work
 
@@ -63,7 +67,6 @@ def toy(tmp_path_factory):
             ["--gate-limit=0.01"],
             "base: no reply within 0.01 s; if a call takes this long, raise --limit or --gate-limit",
         ),
-        ({}, ["--gate-allow=tst=why"], "--gate-allow 'tst': it matches no benchmark; did you mean"),
     ],
 )
 def test_a_mistake_is_one_line(toy, tmp_path, files, options, message):
@@ -73,6 +76,14 @@ def test_a_mistake_is_one_line(toy, tmp_path, files, options, message):
     assert ran.only_says(message), ran.text
     assert not (tmp_path / "gate.json").exists()
     assert toy.leftovers() == []
+
+
+def test_a_pattern_that_allows_no_benchmark_suggests_one():
+    names = [f"{FILE}::test_slow", f"{FILE}::test_kept[10]"]
+    check_allowed([("*slow", "why"), (names[1], "why")], names)
+    words = f"--gate-allow 'tst': it matches no benchmark; did you mean {names[0]}?"
+    with pytest.raises(GateError, match=f"^{re.escape(words)}$"):
+        check_allowed([("tst", "why")], names)
 
 
 def test_a_cache_that_cannot_be_written_is_one_line(tmp_path):
@@ -100,18 +111,6 @@ def test_an_option_without_an_equals_sign_is_explained(toy, tmp_path):
     code, text = toy.run("pytest", "--gate-against=HEAD", "--gate-markdown", tmp_path / "there.json")
     assert code == 2
     assert f"is above the repository {toy.root}: write --gate-json=FILE with =, not a space" in text
-
-
-def test_a_package_from_outside_its_side_is_an_error(toy, tmp_path):
-    elsewhere = tmp_path / "site" / "toy"
-    elsewhere.mkdir(parents=True)
-    for name, content in {"__init__.py": "", "sorting.py": work(slow=100, kept=100)}.items():
-        (elsewhere / name).write_text(content)
-    front = f"import sys\n\nsys.path.insert(0, {str(elsewhere.parent)!r})\n"
-    toy.at("start", {**CHANGED, "benchmarks/conftest.py": front})
-    ran = toy.gate("HEAD", tmp_path, rule=QUICK)
-    assert ran.code == 2
-    assert f"base imports toy from {elsewhere / '__init__.py'} instead of its own tree" in ran.text
 
 
 def test_a_run_that_is_interrupted_before_its_first_pair_leaves_nothing(toy, tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .made import CLOCK, QUICK, SAME, SLOWED, Repository, environment, flat, work
+from .made import CLOCK, QUICK, SAME, SLOWED, Repository, environment, flat
 
 HEAD = """import asyncio
 import functools
@@ -89,15 +89,20 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Skip all benchmarks without pytest-benchmark, and change ids."""
+    """Skip all benchmarks without the plugins and their options, and change ids."""
+    needed = config.pluginmanager.hasplugin("benchmark"), config.getoption("--benchmark-only"), config.option.codspeed
     for item in items:
         changed = item.nodeid.replace("[50]", "[fifty]")
         if hasattr(item, "_id"):  # pytest 9.2
             item._id = type(item._id).parse(changed)
         else:
             item._nodeid = changed
-        if not config.pluginmanager.hasplugin("benchmark") or not config.option.codspeed:
-            item.add_marker(pytest.mark.skip(reason="no plugin"))
+        if not all(needed):
+            item.add_marker(pytest.mark.skip(reason="no plugin or option"))
+
+
+def pytest_ignore_collect(config):
+    return None if config.getoption("--benchmark-only") else True
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -617,37 +622,3 @@ def test_a_missing_plugin_is_named_with_the_command_that_installs_it(tmp_path, b
     text = done.stdout + done.stderr
     assert f"the fixture benchmark of pytest-benchmark, which is not installed: run {bare} -m pip install " in text
     assert "Traceback" not in text
-
-
-SKIPPING = """
-
-import pytest
-
-
-def pytest_collection_modifyitems(config, items):
-    if not config.getoption("--benchmark-only"):
-        for item in items:
-            item.add_marker(pytest.mark.skip(reason="run with --benchmark-only"))
-"""
-
-
-IGNORING = """
-
-def pytest_ignore_collect(config):
-    return None if config.getoption("--benchmark-only") else True
-"""
-
-
-@pytest.mark.parametrize(
-    ("conftest", "options"),
-    [(SKIPPING, ()), (SKIPPING, ("--benchmark-only",)), (IGNORING, ())],
-    ids=["skip", "skip-with-option", "ignore"],
-)
-def test_benchmarks_that_a_conftest_skips_in_other_runs_are_timed(tmp_path, conftest, options):
-    files = flat()
-    files["benchmarks/conftest.py"] += conftest
-    made = Repository(tmp_path / "skipping", files)
-    made.write({"toy/sorting.py": work(slow=101, kept=100)})
-    ran = made.gate("HEAD", tmp_path, "-k", "kept", *options, rule=QUICK)
-    assert ran.code == 0, ran.text
-    assert "2 passed" in ran.text

@@ -105,11 +105,3 @@ def test_another_version_of_a_package_changes_the_hash_of_those_installed(tmp_pa
         metadata.write_text(f"Metadata-Version: 2.1\nName: made-up\nVersion: {version}\n")
         hashes.append(hash_of_installed())
     assert hashes[0] == hashes[2] != hashes[1]
-
-
-def test_without_an_interrupted_run_there_is_nothing_to_resume(toy, tmp_path):
-    toy.at("start")
-    ran = toy.gate("start", tmp_path, "--gate-resume", rule=RULE)
-    assert ran.code == 0, ran.text
-    assert "gate: nothing to resume, starting over: " in ran.text
-    assert "gate.json: cannot be read: No such file" in ran.text

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from .made import FLAT_TESTS, QUICK, Gated, Repository, flat
+from .made import QUICK, SAME, SLOWED, Gated, Repository, flat
 
+FILE = "benchmarks/test_sorting.py"
 SETTINGS = """[tool.pytest.ini_options]
 addopts = "--gate-against=helped --durations=3 --benchmark-autosave --benchmark-json=run.json"
 faulthandler_timeout = 1
@@ -51,7 +52,28 @@ def pytest_runtest_teardown(item):
     if item.config.end < time.time():
         item.session.shouldfail = "session-timeout"
 """
-RERUNS = """from _pytest.runner import runtestprotocol
+PLUGINS = (  # module, name of its entry point, code
+    ("pytest_cov", "pytest_cov", COVERAGE),
+    ("pytest_randomly", "randomly", RANDOM),
+    ("pytest_timeout", "timeout", TIMEOUT),
+)
+GIVEN = """import pytest
+
+
+@pytest.fixture
+def given():
+    return 50
+"""
+INI = """[pytest]
+addopts = --benchmark-skip --benchmark-disable --session-timeout=0.1 --cov=toy --randomly-seed=1
+required_plugins = pytest-cov pytest-randomly
+"""
+CONFTEST = """import pytest
+from _pytest.runner import runtestprotocol
+
+
+def pytest_addoption(parser):
+    parser.addoption("--data")
 
 
 def pytest_runtest_protocol(item, nextitem):
@@ -63,8 +85,6 @@ def pytest_runtest_protocol(item, nextitem):
             report.outcome = "rerun"
         runtestprotocol(item, nextitem=nextitem)
     return True
-"""
-HOOKS = """import pytest
 
 
 def pytest_runtest_setup(item):
@@ -78,6 +98,46 @@ def pytest_runtest_makereport(item, call):
     if "tmp_path" in item.funcargs:
         report.sections.append(("folder", str(item.funcargs["tmp_path"])))
 """
+TESTS = """import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+
+from toy import sorting
+
+NUMBERS = np.random.default_rng(0).random(50)
+
+
+def test_plugins(benchmark, pytestconfig):
+    assert not pytestconfig.pluginmanager.hasplugin("randomly")
+    benchmark(sorting.kept, NUMBERS)
+
+
+def test_given(benchmark, given):
+    benchmark(sorting.kept, NUMBERS[:given])
+
+
+def test_skipped(benchmark):
+    benchmark(sorting.kept, NUMBERS)
+
+
+def test_data(benchmark, pytestconfig):
+    inside, beside = map(pathlib.Path, pytestconfig.getoption("--data").split(","))
+    assert str(pathlib.Path(__file__).parents[1]) in str(inside)
+    assert beside.read_text() == "beside"
+    benchmark(sorting.kept, NUMBERS)
+
+
+def test_process(benchmark):
+    assert not subprocess.run(["cat"], capture_output=True, timeout=20).stdout
+    benchmark(sorting.kept, NUMBERS)
+
+
+@pytest.mark.flaky
+def test_flaky(benchmark):
+    assert benchmark(sorting.kept, NUMBERS) is None
+"""
 
 
 def install(folder, name, entry, code):
@@ -89,40 +149,56 @@ def install(folder, name, entry, code):
     (info / "entry_points.txt").write_text(f"[pytest11]\n{entry} = {name}\n")
 
 
-@pytest.mark.parametrize(
-    ("name", "entry", "option", "code"),
-    [
-        ("pytest_cov", "pytest_cov", "--cov=toy", COVERAGE),
-        ("pytest_randomly", "randomly", "--randomly-seed=1", RANDOM),
-    ],
-)
-def test_workers_disable_a_plugin_whose_option_is_in_addopts(tmp_path, name, entry, option, code):
-    ini = f"[pytest]\naddopts = {option}\nrequired_plugins = {name.replace('_', '-')}\n"
-    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": ini})
-    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
-    install(tmp_path / "site", name, entry, code)
-    ran = made.gate("HEAD", tmp_path, "--collect-only", rule=QUICK, PYTHONPATH=str(tmp_path / "site"))
-    assert (ran.code, "3 to time" in ran.text) == (0, True), ran.text
-
-
-def test_a_timeout_of_the_session_does_not_end_the_gate(tmp_path):
-    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": "[pytest]\naddopts = --session-timeout=0.1\n"})
-    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
-    install(tmp_path / "site", "pytest_timeout", "timeout", TIMEOUT)
-    ran = made.gate("HEAD", tmp_path, rule=QUICK, PYTHONPATH=str(tmp_path / "site"))
-    assert (ran.code, "3 passed" in ran.text) == (0, True), ran.text
-
-
-def test_plugins_that_a_variable_names_are_loaded_in_workers(tmp_path):
-    tests = FLAT_TESTS.replace("def test_slow(benchmark)", "def test_slow(benchmark, given)")
-    made = Repository(tmp_path / "repository", flat() | {"benchmarks/test_sorting.py": tests})
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """A run of a project whose addopts, hooks and plugins would skip, repeat or end its benchmarks."""
+    folder = tmp_path_factory.mktemp("settings")
+    made = Repository(folder / "repository", flat() | {"pytest.ini": INI, "conftest.py": CONFTEST, FILE: TESTS})
+    site, beside = folder / "site", folder / "repository-data.txt"
+    for name, entry, code in PLUGINS:
+        install(site, name, entry, code)
     made.write({
         "toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n",
-        str(tmp_path / "site/given.py"): "import pytest\n\n\n@pytest.fixture\ndef given():\n    return 1\n",
+        str(site / "given.py"): GIVEN,
+        str(beside): "beside",
     })  # fmt: skip
-    variables = {"PYTEST_PLUGINS": "given", "PYTHONPATH": str(tmp_path / "site")}
-    ran = made.gate("HEAD", tmp_path, "-k", "slow", rule=QUICK, **variables)
-    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
+    options = "-s", f"--data={made.root / 'toy'},{beside}"
+    ran = made.gate("HEAD", folder, *options, rule=QUICK, PYTEST_PLUGINS="given", PYTHONPATH=str(site))
+    assert ran.code == 1, ran.text  # test_flaky fails
+    return ran
+
+
+def test_workers_disable_plugins_whose_options_are_in_addopts(ran):
+    assert ran.findings[f"{FILE}::test_plugins"] == ("ok",)
+
+
+def test_a_timeout_of_the_session_does_not_end_the_gate(ran):
+    assert {f"{FILE}::{name}" for name in ran.junit} == ran.findings.keys() - {SAME, SLOWED}
+
+
+def test_plugins_that_a_variable_names_are_loaded_in_workers(ran):
+    assert ran.findings[f"{FILE}::test_given"] == ("ok",)
+
+
+def test_benchmarks_that_addopts_skip_or_disable_in_other_runs_are_timed(ran):
+    assert ran.findings[f"{FILE}::test_skipped"] == ("ok",)
+
+
+def test_options_may_name_files_beside_the_repository_and_in_it(ran):
+    assert ran.findings[f"{FILE}::test_data"] == ("ok",)
+
+
+def test_a_process_that_a_test_starts_reads_no_requests_without_capture(ran):
+    assert ran.findings[f"{FILE}::test_process"] == ("ok",)
+
+
+def test_a_flaky_test_that_fails_is_not_run_again(ran):
+    verdict, why = ran.findings[f"{FILE}::test_flaky"]
+    assert (verdict, "its test failed: " in why) == ("error", True)
+
+
+def test_hooks_of_a_project_may_look_for_fixtures_and_functions(ran):
+    assert ran.failed == {"test_flaky"}
 
 
 def test_plugins_may_be_loaded_by_the_names_of_their_modules(tmp_path):
@@ -134,47 +210,6 @@ def test_plugins_may_be_loaded_by_the_names_of_their_modules(tmp_path):
     assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
 
 
-@pytest.mark.parametrize("option", ["--benchmark-skip", "--benchmark-disable"])
-def test_benchmarks_that_addopts_skip_or_disable_in_other_runs_are_timed(tmp_path, option):
-    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": f"[pytest]\naddopts = {option}\n"})
-    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
-    ran = made.gate("HEAD", tmp_path, "-k", "slow", rule=QUICK)
-    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
-
-
-def test_options_may_name_files_beside_the_repository_and_in_it(tmp_path):
-    reads = """def test_slow(benchmark, pytestconfig):
-    inside, beside = map(pathlib.Path, pytestconfig.getoption("--data").split(","))
-    assert str(pathlib.Path(__file__).parents[1]) in str(inside)
-    assert beside.read_text() == "beside"
-"""
-    tests = "import pathlib\n\n" + FLAT_TESTS.replace("def test_slow(benchmark):\n", reads)
-    conftest = "def pytest_addoption(parser):\n    parser.addoption('--data')\n"
-    files = {"conftest.py": conftest, "benchmarks/test_sorting.py": tests}
-    made = Repository(tmp_path / "repository", flat() | files)
-    beside = tmp_path / "repository-data.txt"
-    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n", str(beside): "beside"})
-    ran = made.gate("HEAD", tmp_path, "-k", "slow", f"--data={made.root / 'toy'},{beside}", rule=QUICK)
-    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
-
-
-def test_a_process_that_a_test_starts_reads_no_requests_without_capture(tmp_path):
-    reads = "def test_slow(benchmark):\n    assert not subprocess.run(['cat'], capture_output=True, timeout=20).stdout"
-    tests = "import subprocess\n\n" + FLAT_TESTS.replace("def test_slow(benchmark):", reads)
-    made = Repository(tmp_path / "repository", flat() | {"benchmarks/test_sorting.py": tests})
-    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
-    ran = made.gate("HEAD", tmp_path, "-s", "-k", "slow", rule=QUICK)
-    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
-
-
-def test_a_removed_test_is_gone_although_base_lacks_the_configuration_file(tmp_path):
-    made = Repository(tmp_path / "repository", flat())
-    fewer = FLAT_TESTS.replace("[10, 50]", "[50]")
-    made.write({"pytest.ini": "[pytest]\n", "benchmarks/test_sorting.py": fewer})
-    ran = made.gate("HEAD", tmp_path, "--collect-only", rule=QUICK)
-    assert (ran.code, "2 to time, 1 gone" in ran.text) == (0, True), ran.text
-
-
 def test_no_test_runs_after_an_error_in_the_collection_although_addopts_continue(tmp_path):
     files = {"pytest.ini": "[pytest]\naddopts = --continue-on-collection-errors\n", "tests/test_broken.py": "1 / 0\n"}
     made = Repository(tmp_path / "repository", flat() | files)
@@ -183,27 +218,8 @@ def test_no_test_runs_after_an_error_in_the_collection_although_addopts_continue
     assert (ran.code, "1 error during collection" in ran.text, " passed" in ran.text) == (2, True, False), ran.text
 
 
-def test_a_flaky_test_that_fails_is_not_run_again(tmp_path):
-    fails = "\n\n@pytest.mark.flaky\ndef test_flaky(benchmark):\n    assert benchmark(sorting.kept, NUMBERS) is None\n"
-    made = Repository(tmp_path / "repository", flat() | {"conftest.py": RERUNS})
-    made.write({
-        "toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n",
-        "benchmarks/test_sorting.py": FLAT_TESTS + fails,
-    })  # fmt: skip
-    ran = made.gate("HEAD", tmp_path, "-k", "flaky or kept", rule=QUICK)
-    verdict, why = ran.findings["benchmarks/test_sorting.py::test_flaky"]
-    assert (verdict, "its test failed: " in why) == ("error", True), ran.text
-
-
-def test_hooks_of_a_project_may_look_for_fixtures_and_functions(tmp_path):
-    made = Repository(tmp_path / "repository", flat() | {"conftest.py": HOOKS})
-    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
-    ran = made.gate("HEAD", tmp_path, rule=QUICK)
-    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
-
-
 def test_addopts_reach_only_the_gate_and_the_users_python_path_comes_after_the_sides(tmp_path):
-    made = Repository(tmp_path / "repository", flat() | {"benchmarks/test_sorting.py": HELPED})
+    made = Repository(tmp_path / "repository", flat() | {FILE: HELPED})
     folders = made.root / "vendored", tmp_path / "elsewhere"
     for folder in folders:
         made.write({str(folder / "toy/__init__.py"): "raise OSError\n"})
@@ -217,5 +233,5 @@ def test_addopts_reach_only_the_gate_and_the_users_python_path_comes_after_the_s
     for unwanted in ("slowest", "Stack (most recent call first)", "Saved benchmark data", "Warning"):
         assert unwanted not in ran.text
     assert not list(made.root.glob(".benchmarks/**/*.json"))
-    assert ran.ratios["benchmarks/test_sorting.py::test_it"]
+    assert ran.ratios[f"{FILE}::test_it"]
     assert made.leftovers() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -11,13 +12,19 @@ from rlgauge.benchmarks.source import Benchmarks
 from rlgauge.config import Config
 from rlgauge.rule import GateError
 
+LIBRARY = "fast.cpython-311-x86_64-linux-gnu.so"
+
+
+def write(folder, files):
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
 
 @pytest.fixture
 def source(tmp_path):
     """Return a function that returns the benchmarks of a small repository with these settings and options."""
-    for name in ("pkg/__init__.py", "bench/test_a.py", "tests/test_b.py", "speed/test_c.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
+    write(tmp_path, dict.fromkeys(("pkg/__init__.py", "bench/test_a.py", "tests/test_b.py", "speed/test_c.py"), ""))
     revisions.git(tmp_path, "init", "--quiet")
 
     def create(given=(), build=None, testpaths=(), names=("bench/test_a.py::test_x",), **settings):
@@ -96,3 +103,44 @@ def test_a_lock_file_is_on_both_sides_though_only_some_paths_are_included(source
 def test_a_lock_file_must_exist(source, tmp_path):
     with pytest.raises(GateError, match=f"^lock 'absent.txt': {tmp_path} has no such file$"):
         source(lock="absent.txt")
+
+
+@pytest.mark.parametrize(
+    ("files", "library", "url"),  # of the project that has installed the library; None if it is in the root
+    [
+        ({"fast.py": ""}, LIBRARY, None),
+        ({"tests/fast.py": ""}, LIBRARY, None),
+        ({"fast/__init__.py": "", "setup.cfg": "[metadata]\nname = fast\n"}, f"fast/_{LIBRARY}", ""),
+        ({"fast/__init__.py": "", "setup.py": ""}, f"fast/_{LIBRARY}", "file://{}"),
+        ({"fast.c": "", "pyproject.toml": '[project]\nname = "fast"\n'}, LIBRARY, ""),
+    ],
+)
+def test_a_compiled_file_in_the_root_or_of_an_installed_project_asks_for_a_build(
+    source, tmp_path, tmp_path_factory, monkeypatch, files, library, url
+):
+    site = tmp_path_factory.mktemp("site")
+    write(tmp_path, files)
+    write(tmp_path if url is None else site, {library: ""})
+    if url is not None:
+        write(site / "fast-1.dist-info", {
+            "METADATA": "Metadata-Version: 2.1\nName: fast\nVersion: 1\n",
+            "RECORD": f"{library},,\n",
+            "direct_url.json": json.dumps({"url": url.format(tmp_path)}),
+        })  # fmt: skip
+    monkeypatch.syspath_prepend(site)
+    with pytest.raises(GateError, match=f"^{library} is compiled and not in git, "):
+        source().refuse_compiled(["tests"])
+
+
+def test_a_compiled_file_in_the_root_asks_for_a_build_although_there_is_no_package(source, tmp_path):
+    (tmp_path / "pkg/__init__.py").unlink()
+    write(tmp_path, {LIBRARY: ""})
+    with pytest.raises(GateError, match=f"^{LIBRARY} is compiled and not in git, "):
+        source(benchmarks=["speed"]).benchmark_paths()
+
+
+def test_packages_are_imported_from_a_project_in_a_folder_named_like_tests(source, tmp_path):
+    write(tmp_path, {"bench/pyproject.toml": ""})
+    found = source(names=["bench/tests/test_a.py::test_x"])
+    assert found.benchmark_paths() == ["bench/tests"]
+    assert "bench" in found.import_folders(["bench/tests"])[0]
