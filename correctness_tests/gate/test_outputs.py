@@ -199,6 +199,7 @@ def test_different_values_are_different_outputs(folder, one, other):
     [(Unlike(1), Unlike(2)), (Unlike(1), 3), (Found("a", 1.0), Found("a", 2.0)), (True, np.bool_(True)),
      ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({0, 8}, {8, 0}), (Broken(), [1, 2]), (ITSELF, [["more"]]),
      *((kind(1, "a"), kind(2, "a")) for kind in (Computed, Stored, Opened)),
+     (np.zeros(2**28 + 1, np.uint8), np.ones(2**28 + 1, np.uint8)),
      (np.ma.array([1.5, 2.5], mask=[0, 1]), np.ma.array([1.5, 9.0], mask=[0, 1]))],
 )  # fmt: skip
 def test_values_that_cannot_be_compared_count_as_the_same(folder, one, other):

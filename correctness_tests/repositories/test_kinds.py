@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import pytest_benchmark.plugin
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from toy import modes, sorting
@@ -140,6 +141,13 @@ class TestPartial:
 
     def test_partial(self, benchmark):
         benchmark(modes.run, (NUMBERS,))
+
+
+timed = pytest_benchmark.plugin.benchmark
+
+
+def test_other_name(timed):
+    timed(sorting.slow, NUMBERS)
 
 
 def test_mode(benchmark):
@@ -496,6 +504,7 @@ def verdicts(ran, file):
 def test_a_project_fixture_named_benchmark_wraps_the_gates(ran):
     assert verdicts(ran, "fixtures") == {
         "TestPartial::test_partial": 1.1,
+        "test_other_name": 1.1,
         "test_mode": 1.1,
         "test_frozen": 1.1,
         "TestCodSpeed::test_other_plugin": 1.1,

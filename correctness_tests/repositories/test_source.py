@@ -61,6 +61,38 @@ def test_an_absolute_pattern_names_benchmarks(source, tmp_path):
     assert source(benchmarks=[pattern]).benchmark_paths() == ["speed/test_c.py", "bench"]
 
 
+def test_benchmarks_that_git_ignores_are_refused(source, tmp_path):
+    found = source(benchmarks=["speed"])
+    (tmp_path / ".gitignore").write_text("speed/\n")
+    with pytest.raises(
+        GateError, match=r"^benchmarks 'speed' in \[tool.rlgauge\]: git ignores it, so neither side has it"
+    ):
+        found.benchmark_paths()
+
+
+def test_builds_without_an_extension_that_the_other_side_has_are_reported(source):
+    found = source()
+    found.compare_builds([{"pkg/fast"}, {"pkg/fast"}])
+    assert found.warnings == []
+    found.compare_builds([{"pkg/fast"}, set()])
+    assert [words.partition(";")[0] for words in found.warnings] == ["not compiled everywhere: pkg/fast"]
+
+
+def test_packages_come_from_this_checkout_although_another_one_is_installed(source, tmp_path, monkeypatch):
+    other, site = tmp_path.with_name("other"), tmp_path.with_name("site")
+    info = site / "pkg-1.dist-info"
+    for folder in (other / "python", tmp_path / "python", info):
+        folder.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "pkg"\n')
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pkg\nVersion: 1\n")
+    (info / "RECORD").write_text("pkg.pth,,\n")
+    record = {"url": other.as_uri(), "dir_info": {"editable": True}}
+    (info / "direct_url.json").write_text(json.dumps(record))
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.syspath_prepend(other / "python")
+    assert "python" in source().import_folders(["bench"])[0]
+
+
 def test_benchmarks_in_the_settings_must_exist(source):
     with pytest.raises(GateError, match=r"^benchmarks 'nowhere' in \[tool.rlgauge\]: give an existing file or folder "):
         source(benchmarks=["nowhere"]).benchmark_paths()
