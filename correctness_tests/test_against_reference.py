@@ -12,12 +12,21 @@ from perf_tests.recorded import Benchmark, benchmarks, problem_of, record
 
 from .reference import largest_difference, reference_output
 
+COMPILED_ALIKE = {  # ops for which torch.compile is slow and compiles code that others of their workload share
+    ("pirl", "act"), ("pirl", "loss_and_backward"), ("treasurehunt", "act"), ("treasurehunt", "quantile_huber"),
+}  # fmt: skip
+
 
 def quick(chosen: list[Benchmark]) -> set[str]:
-    """Return the ids of the first benchmark of each op, form, backend and order; one form only if torch compiles."""
+    """Return the ids of the first benchmark of each op, form, backend and order.
+
+    If torch compiles, one form is enough, and none of the ops in ``COMPILED_ALIKE``.
+    """
     found = {}
     for one in sorted(chosen, key=lambda one: one.params.get("order", 0)):
-        op, backend = (one.workload, one.test.__name__), one.params["backend"]
+        op, backend = (one.workload, one.op), one.params["backend"]
+        if backend == "torch-compile" and op in COMPILED_ALIKE:
+            continue
         rest = () if "compile" in backend else (one.params["form"], one.params.get("order"))
         found.setdefault((*op, backend, *rest), one.id)
     return set(found.values())

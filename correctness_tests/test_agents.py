@@ -21,11 +21,26 @@ def kept(agent, folder):
     return contents(folder / "kept")
 
 
+def assert_columns(curve):
+    """Assert that a curve begins with the columns of all workloads, then has losses, and exploration at its end."""
+    names = list(curve[0])
+    losses = [name for name in names if name.endswith("loss")]
+    assert names[:3] == ["return", "length", "episodes"]
+    assert names[-1] in ("epsilon", "entropy")
+    assert losses
+    assert names.index(losses[0]) > 2
+    for figures in curve:
+        assert list(figures) == names
+        assert math.isnan(figures["return"]) == math.isnan(figures["length"]) == (figures["episodes"] == 0)
+        assert figures[names[-1]] >= 0
+
+
 @pytest.mark.parametrize("workload", AGENTS)
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_resumed_training_is_bit_for_bit_the_same(tmp_path, workload, backend):
     whole, first = make(workload, backend), make(workload, backend)
     wanted = [whole.learn() for _ in range(4)]
+    assert_columns(wanted)
     got = [first.learn() for _ in range(2)]
     first.save(tmp_path / "agent")
     second = agent_of(workload).load(tmp_path / "agent")
@@ -40,34 +55,12 @@ def test_resumed_training_is_bit_for_bit_the_same(tmp_path, workload, backend):
 
 
 @pytest.mark.parametrize("workload", AGENTS)
-def test_checkpoint_of_an_untrained_agent_resumes_identically(tmp_path, workload):
-    agent = make(workload)
-    agent.save(tmp_path / "agent")
-    np.testing.assert_equal(agent_of(workload).load(tmp_path / "agent").learn(), agent.learn())
-
-
-@pytest.mark.parametrize("workload", AGENTS)
-def test_learning_curves_have_the_same_leading_columns_then_losses_then_exploration(workload):
-    agent = make(workload)
-    curve = [agent.learn() for _ in range(4)]
-    agent.close()
-    names = list(curve[0])
-    losses = [name for name in names if name.endswith("loss")]
-    assert names[:3] == ["return", "length", "episodes"]
-    assert names[-1] in ("epsilon", "entropy")
-    assert losses
-    assert names.index(losses[0]) > 2
-    for figures in curve:
-        assert list(figures) == names
-        assert math.isnan(figures["return"]) == math.isnan(figures["length"]) == (figures["episodes"] == 0)
-        assert figures[names[-1]] >= 0
-
-
-@pytest.mark.parametrize("workload", AGENTS)
 def test_training_is_determined_by_the_seed(tmp_path, workload):
-    one, two, other = make(workload, seed=1), make(workload, seed=1), make(workload, seed=2)
-    for agent in (one, two, other):
-        agent.learn()
+    make(workload, seed=1).save(tmp_path / "untrained")
+    one, other = make(workload, seed=1), make(workload, seed=2)
+    two = agent_of(workload).load(tmp_path / "untrained")  # also resumes identically
+    first, again, _ = (agent.learn() for agent in (one, two, other))
+    np.testing.assert_equal(again, first)
     assert kept(one, tmp_path) == kept(two, tmp_path) != kept(other, tmp_path)
 
 
@@ -80,15 +73,10 @@ def test_evaluation_is_seeded_and_leaves_the_agent_alone(tmp_path, workload):
     np.testing.assert_equal(again, first)
     assert any((other[name] != first[name]).any() for name in first)
     assert {values.shape for values in first.values()} == {(8,)}
-    assert kept(agent, tmp_path) == before
-
-
-@pytest.mark.parametrize("workload", AGENTS)
-def test_evaluation_needs_one_episode_or_more(workload):
-    agent = make(workload)
     for episodes in (0, 1.5):
         with pytest.raises(ValueError, match=f"^episodes={episodes} should be an integer from 1 to"):
             agent.evaluate(episodes, seed=0)
+    assert kept(agent, tmp_path) == before
 
 
 @pytest.mark.parametrize("workload", AGENTS)

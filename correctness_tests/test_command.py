@@ -189,11 +189,11 @@ def test_failed_allocation_is_one_line(tmp_path, capsys):
     assert re.match(r"train: not enough memory \(Unable to allocate .*\); try a smaller --capacity", message)
 
 
-@pytest.mark.parametrize("words", [("rl_impls",), ("rl_impls.snake", "train", "--help")])
-def test_closed_pipe_ends_a_command_quietly(words):
+def test_closed_pipe_ends_a_command_quietly():
     ours, theirs = os.pipe()
     os.close(ours)
-    done = subprocess.run([sys.executable, "-m", *words], stdout=theirs, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "rl_impls.snake", "train", "--help"]
+    done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True)
     os.close(theirs)
     assert done.stderr == ""
 
@@ -541,6 +541,17 @@ def test_default_threads_depend_on_the_size_of_the_net(tmp_path, words, variable
     assert f"{threads} thread" in done.stdout.splitlines()[1]
     assert f"\n{threads} threads, {threads} of games, {threads} of XLA\n" in done.stdout
     assert "\n3 operations at a time, 1000 spins\n" in done.stdout
+
+
+def test_configuration_file_sets_the_threads(tmp_path, play):
+    file, folder = tmp_path / "it.yaml", tmp_path / "run"
+    file.write_text("width: 5\nthreads: 2\nsteps: 1\n")
+    assert ", 2 threads of " in play("train", "--config", file, "--output-dir", folder)
+    assert runs.summary(folder)["threads"] == 2
+    file.write_text("threads: 1\nsteps: 1\n")  # not part of the checkpoint, so it can be set on resume
+    for options, threads in ((("--threads", 2), 2), ((), 1)):
+        play("train", "--config", file, "--resume", folder, *options)
+        assert runs.summary(folder)["threads"] == threads
 
 
 def test_train_needs_a_file_or_a_folder(tmp_path, play):

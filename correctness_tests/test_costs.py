@@ -7,6 +7,8 @@ import pytest
 from perf_tests.bench import leaves
 from perf_tests.recorded import benchmarks, problem_of, record
 
+from .quick import quick
+
 LARGEST = 3e9  # most FLOPs of a call that is quick to count
 MORE = [  # op and parameters of benchmarks that compute more than the stated FLOPs, which the op needs
     # nested differentiation instead of one forward pass of the generator
@@ -124,29 +126,35 @@ def counted(function, counts):
     return call
 
 
-def benchmarks_to_count():
-    """Return the torch benchmarks to count: the cheapest, the next and the most expensive quick one per op and form.
+def countable():
+    """Return the torch benchmarks by op and form, without those with processes or threads, which cannot be counted.
 
-    Benchmarks with processes or threads cannot be counted. Forms with a single option cost as much as ``naive``.
+    Forms with a single option cost as much as ``naive``.
     """
     found = {}
     for one in BENCHMARKS.values():
+        form = one.params["form"]
         alone = not any(mark.name == "rlgauge" and mark.kwargs.get("cores") for mark in one.test.pytestmark)
-        if one.params["backend"] == "torch" and alone and not one.params["form"].startswith("only_"):
-            problem = problem_of(one, 0)
-            found.setdefault((one.workload, problem.op, one.params["form"]), {}).setdefault(problem.flops, one)
-    chosen = []
-    for costs in found.values():
-        cheapest, *others = sorted(costs)
-        quick = [flops for flops in others if flops <= LARGEST]
-        chosen += [costs[flops] for flops in dict.fromkeys([cheapest, *quick[:1], *quick[-1:]])]
-    return [pytest.param(one, id=one.id) for one in chosen]
+        if one.params["backend"] == "torch" and alone and not form.startswith("only_"):
+            found.setdefault(f"{one.workload}.{one.op}[{form}]", []).append(one)
+    return found
 
 
-def pytest_generate_tests(metafunc):
-    """Create the problems only if this test is collected."""
-    if "counted_benchmark" in metafunc.fixturenames:
-        metafunc.parametrize("counted_benchmark", benchmarks_to_count())
+COUNTABLE = countable()
+TIMED = [name for name, group in COUNTABLE.items() if any(one.tier != "full" for one in group)]
+
+
+def chosen(group):
+    """Return the cheapest benchmark of a group, and the most expensive quick one.
+
+    They are among those of the tiers gate and bench, and the first of the group, whose sizes are small.
+    """
+    costs, (first, *others) = {}, group
+    for one in [first, *(other for other in others if other.tier != "full")]:
+        costs.setdefault(problem_of(one, 0).flops, one)
+    cheapest, *more = sorted(costs)
+    affordable = [flops for flops in more if flops <= LARGEST]
+    return [costs[flops] for flops in [cheapest, *affordable[-1:]]]
 
 
 def computes_more(name, one):
@@ -154,20 +162,22 @@ def computes_more(name, one):
     return any(name == op and wanted.items() <= one.params.items() for op, wanted in MORE)
 
 
-def test_stated_flops_are_those_that_torch_dispatches(counted_benchmark, one_thread):
-    op, counts = record(counted_benchmark, 0).op, []
-    name, stated = f"{op.problem.workload}.{op.problem.op}", op.problem.flops
-    try:
-        if op.reset:
-            op.reset()
-        counted(op.call, counts)(*op.args)
-    finally:
-        if op.close:
-            op.close()
-    count = sum(counts) + flops_outside_torch(op)
-    if name in UNSTATED:
-        assert stated == 0 < count
-    elif computes_more(name, counted_benchmark):
-        assert stated < count
-    else:
-        assert 0.98 * count <= stated <= 1.02 * count
+@pytest.mark.parametrize("group", quick(TIMED, COUNTABLE))
+def test_stated_flops_are_those_that_torch_dispatches(group, one_thread):
+    for one in chosen(COUNTABLE[group]):
+        op, counts = record(one, 0).op, []
+        name, stated = f"{op.problem.workload}.{op.problem.op}", op.problem.flops
+        try:
+            if op.reset:
+                op.reset()
+            counted(op.call, counts)(*op.args)
+        finally:
+            if op.close:
+                op.close()
+        count = sum(counts) + flops_outside_torch(op)
+        if name in UNSTATED:
+            assert stated == 0 < count, one.id
+        elif computes_more(name, one):
+            assert stated < count, one.id
+        else:
+            assert 0.98 * count <= stated <= 1.02 * count, one.id

@@ -187,10 +187,18 @@ DAMAGE = {
     "added": lambda path: path.with_name("another").touch(),
 }
 
+DAMAGED = [
+    *(("flipped", name) for name in ("model.json", "weights.safetensors", "4.pt", "SHA256SUMS")),
+    ("cut", "4.pt"),
+    ("emptied", "SHA256SUMS"),
+    ("gone", "4.pt"),
+    ("gone", "SHA256SUMS"),
+    ("added", "4.pt"),
+]
 
-@pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("name", ["model.json", "weights.safetensors", "4.pt", "SHA256SUMS"])
-def test_damaged_save_is_an_error_and_loads_nothing(xla, tmp_path, name, damage):
+
+@pytest.mark.parametrize(("damage", "name"), DAMAGED)
+def test_damaged_save_is_an_error_and_loads_nothing(xla, tmp_path, damage, name):
     folder = tmp_path / "model"
     model(weights(0)).save(folder)
     DAMAGE[damage](folder / name)

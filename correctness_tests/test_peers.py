@@ -25,7 +25,7 @@ from rl_impls.procgen import _numpy as reference
 from rl_impls.procgen import problem as procgen
 from rl_impls.snake import problem as snake
 
-from .commands import ROOT, python
+from .commands import ROOT, pytest_runs, python
 from .procgen.problem import BATCH_SIZE, gradient_of, learner
 from .procgen.problem import problem as update_of
 from .reference import in_float64, largest_difference
@@ -302,13 +302,12 @@ def test_buffer_of_cpprb_has_the_same_transitions_and_weights(once):
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "collected"),
-    [((), 0), (("--tier", "full", "--backend", "torch"), 0), (("--tier", "full"), 25)],
-)
-def test_peers_are_selected_by_the_full_tier_alone(options, collected):
-    done = python("-m", "pytest", "perf_tests/peers", "--collect-only", "-q", *options)
-    assert done.stdout.count("::test_") == collected, done.stdout
+def test_peers_are_selected_by_the_full_tier_alone():
+    options = {"default": (), "backend": ("--tier", "full", "--backend", "torch"), "full": ("--tier", "full")}
+    collect = ("--collect-only", "-q", "perf_tests/peers")
+    found, _ = pytest_runs({name: (*collect, *more) for name, more in options.items()})
+    collected = {name: text.count("::test_") for name, (_, text) in found.items()}
+    assert collected == {"default": 0, "backend": 0, "full": 25}, found
 
 
 @slow

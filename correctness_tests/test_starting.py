@@ -68,13 +68,20 @@ def said(tmp_path, *lines):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_single_threaded_workers_are_forked_and_others_spawned(tmp_path, threads):
-    found = said(tmp_path, f"print(json.dumps(say({threads})[1]))")
-    assert [each["found"] for each in found] == [threads == 1] * 2
-    for each in found:
-        assert each["variables"] == [str(threads)] * 3
-        assert all(Path(path).is_relative_to(ROOT) for path in each["modules"])
+def test_single_threaded_workers_are_forked_onto_the_parents_present_cores_and_others_are_spawned(tmp_path):
+    forked, spawned, cores = said(
+        tmp_path,
+        "os.sched_setaffinity(0, range(os.cpu_count()))  # this test may have fewer",
+        "found = [say(threads)[1] for threads in (1, 2)]",
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the fork server keeps all",
+        "print(json.dumps([*found, [each['cores'] for each in say()[1]]]))",
+    )
+    for threads, answers in ((1, forked), (2, spawned)):
+        assert [each["found"] for each in answers] == [threads == 1] * 2
+        for each in answers:
+            assert each["variables"] == [str(threads)] * 3
+            assert all(Path(path).is_relative_to(ROOT) for path in each["modules"])
+    assert cores == [1, 1]
 
 
 def test_thread_variables_are_set_only_while_a_process_starts(monkeypatch):
@@ -84,17 +91,6 @@ def test_thread_variables_are_set_only_while_a_process_starts(monkeypatch):
         assert [os.environ[name] for name in THREAD_VARIABLES] == ["2"] * 3
     assert os.environ["OMP_NUM_THREADS"] == "7"
     assert "MKL_NUM_THREADS" not in os.environ
-
-
-def test_workers_run_on_the_cores_that_the_parent_has_when_it_starts_them(tmp_path):
-    cores = said(
-        tmp_path,
-        "os.sched_setaffinity(0, range(os.cpu_count()))  # this test may have fewer",
-        "say()",
-        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the fork server keeps all",
-        "print(json.dumps([each['cores'] for each in say()[1]]))",
-    )
-    assert cores == [1, 1]
 
 
 def test_workers_are_spawned_where_the_temporary_path_is_too_long_for_a_socket(tmp_path, monkeypatch):

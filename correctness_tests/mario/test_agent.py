@@ -130,15 +130,11 @@ def test_rates_are_those_of_all_epochs_since_the_last_lines(loaded):
     assert ", 8 experiences/s sampled, 2.00 updates/s, 1.00 s per epoch, " in learner
 
 
-def test_an_evaluation_returns_distance_and_length(loaded):
-    found = loaded.evaluate(3, seed=0)
-    assert list(found) == FIGURES
-    assert set(found["distance"]) <= {0.0, 1.0}
-    assert (found["length"] >= 1).all()
-
-
 def test_the_seed_of_an_evaluation_sets_its_episodes(loaded):
     first, again, other = (loaded.evaluate(3, seed) for seed in (0, 0, 1))
+    assert list(first) == FIGURES
+    assert set(first["distance"]) <= {0.0, 1.0}
+    assert (first["length"] >= 1).all()
     np.testing.assert_equal(again, first)
     assert any((other[name] != first[name]).any() for name in FIGURES)
 

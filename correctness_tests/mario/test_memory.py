@@ -136,7 +136,7 @@ def made(kind=FrameReplay, lanes=2, length=20, stack=4, pushes=None, seed=0, **h
     return collectors, play(collectors, replay, pushes)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(pushes=PUSHES, **SHAPES)
 def test_the_replay_holds_the_transitions_of_lists_of_steps(pushes, lanes, more, stack):
     collectors, replay = made(FrameReplay, lanes, stack + more, stack, pushes)
@@ -253,7 +253,7 @@ class Priorities:
 ERRORS = st.lists(st.tuples(st.integers(0, 99), st.floats(-50, 50, width=32)), min_size=1, max_size=12)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(
     moves=st.lists(st.tuples(st.integers(0, 9), st.lists(KINDS, min_size=1, max_size=14), ERRORS), max_size=7),
     alpha=st.sampled_from([0.0, 0.6, 1.0]),

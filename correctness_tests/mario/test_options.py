@@ -6,19 +6,16 @@ import pytest
 
 from correctness_tests.mario.problem import build, learner, problem
 from correctness_tests.reference import largest_difference
-from rl_impls.mario.options import FULL
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-# options of processes are tested in test_loop, those of the replay in test_memory
-TORCH_OPTIONS = ("images", "tensors", "memory_format", "relu", "zero_grad", "optimizer")
-ALONE = [{name: getattr(FULL, name)} for name in TORCH_OPTIONS]
 
-
-@pytest.mark.parametrize("options", [*ALONE, {"threads": "one"}, {"accumulate": 4}], ids=str)
-def test_a_single_option_does_not_change_the_update(options):
+# test_update tests the form full, test_loop the options of processes, and test_memory those of the replay
+def test_one_thread_does_not_change_the_update():
     _, batches = problem()
-    (plain, update), (changed, update_changed) = learner("torch", "naive"), learner("torch", "naive", options=options)
+    (plain, update), (changed, update_changed) = (
+        learner("torch", "naive", options=options) for options in ({}, {"threads": "one"})
+    )
     for batch in batches[:2]:
         (loss, errors), (wanted, wanted_errors) = update_changed(batch), update(batch)
         assert loss == pytest.approx(wanted, rel=1e-4)

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from types import ModuleType
 
 import pytest
 
+from perf_tests.recorded import benchmarks
 from rl_impls import backends
-from rl_impls.pirl import problem
 from rl_impls.pirl.__main__ import main
 from rl_impls.pirl.check import OPS, check, missing_ops
-from rl_impls.pirl.options import FORMS
-
-PROBLEMS = {
-    "forward": problem.forward(0, 4), "act": problem.act(0), "sustained": problem.sustained(0, 2),
-    "serve": problem.serve(0, 1), "pde_loss": problem.pde_loss(0, 1),
-    "loss_and_backward": problem.loss_and_backward(0, 4, 1), "train_step": problem.train_step(0, 4, 1),
-}  # fmt: skip
 
 
 def test_check_says_what_would_run_and_why_it_does_not(monkeypatch, capsys):
@@ -48,17 +40,9 @@ def test_broken_installation_is_reported(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch", "torch-trace", "onnx", "jax"])
-def test_missing_ops_are_those_that_cannot_be_built(name):
-    backend, options, failed = backends.get(name), replace(FORMS["full"], serving="per_request"), []
-    for op in OPS:
-        example = tuple(map(backend.to_device, PROBLEMS[op].args))
-        try:
-            built = backend.build("pirl", op, PROBLEMS[op].config, example, options)
-        except (backends.OpUnavailable, ValueError):
-            failed.append(op)
-        else:
-            getattr(built, "close", int)()
-    assert tuple(failed) == missing_ops(backend)
+def test_missing_ops_are_those_without_a_benchmark(name):
+    timed = {one.op for one in benchmarks(("pirl",)) if one.params["backend"] == name}
+    assert missing_ops(backends.get(name)) == tuple(op for op in OPS if op not in timed)
 
 
 @pytest.mark.slow

@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from correctness_tests.procgen.agent_sizes import SMALL
 from rl_impls import procgen
-from rl_impls.common.runs import summary
 from rl_impls.common.training import from_file
-from rl_impls.procgen.__main__ import main
 from rl_impls.procgen.agent import ALGORITHMS, Config
 
 CONFIGS = Path(procgen.__file__).parent / "configs"
@@ -31,17 +28,3 @@ def test_included_configuration_is_complete_and_matches_its_name(name):
     assert (config.algorithm, config.num_envs, config.actors, config.lag) == NAMED[name]
     for field, value in ALGORITHMS[config.algorithm].items():
         assert field == "actors" or getattr(config, field) == value
-
-
-@pytest.mark.usefixtures("installed", "one_thread")
-def test_configuration_file_sets_the_threads(tmp_path, capsys):
-    file, run = tmp_path / "it.yaml", tmp_path / "run"
-    settings = "".join(f"{name}: {value}\n" for name, value in SMALL.items())
-    file.write_text(f"{settings}threads: 2\nsteps: 1\n")
-    main(["train", "--config", str(file), "--output-dir", str(run)])
-    assert ", 2 threads of " in capsys.readouterr().out
-    assert summary(run)["threads"] == 2
-    file.write_text("threads: 1\nsteps: 1\n")  # not part of the checkpoint, so it can be set on resume
-    for options, threads in ((["--threads", "2"], 2), ([], 1)):
-        main(["train", "--config", str(file), "--resume", str(run), *options])
-        assert summary(run)["threads"] == threads

@@ -110,10 +110,10 @@ def test_ppo_gradient_is_zero_beyond_the_clip():
 def test_ppo_normalises_advantages_over_the_batch(backend):
     _, batches = problem("ppo_update")
     obs, actions, log_probs, advantages, returns = batches[0]
-    losses = []
+    (update, call), losses = learner("ppo_update", backend), []
     for given in (advantages, 50 * advantages + 7):
-        _, update = learner("ppo_update", backend)
-        losses.append(update((obs, actions, log_probs, given, returns)))
+        update.reset()
+        losses.append(call((obs, actions, log_probs, given, returns)))
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
     normalised = _numpy.normalised(advantages.astype(np.float64))
     assert (normalised.mean(), normalised.std()) == pytest.approx((0, 1), abs=1e-6)

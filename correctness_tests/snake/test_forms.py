@@ -28,13 +28,6 @@ SAME = [
     ("inference", "no_grad"),
     ("inference", "inference_mode"),
 ]
-CLOSE = [
-    ("acting", "numpy"),
-    ("optimizer", "fused"),
-    ("parameters", "flat"),
-    ("gradient", "by_hand"),
-    ("threads", "all"),
-]
 UPDATES = 3
 NAIVE = {}
 

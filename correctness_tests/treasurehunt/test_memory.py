@@ -122,7 +122,7 @@ def wrapped():
     return Episodes(3, 2, 30, 0.99).play([6, 9, 1, 12], 11)
 
 
-@settings(max_examples=500)
+@settings(max_examples=100)
 @given(
     num_agents=st.integers(1, 3),
     num_worlds=st.integers(1, 3),

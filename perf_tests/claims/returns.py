@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import itertools
 import json
 import math
@@ -184,6 +185,7 @@ def code(trial: Trial, root: Path = ROOT) -> str:
     return found.hexdigest()
 
 
+@functools.cache
 def without_comments(source: str) -> str:
     """Return the syntax tree of Python code as text, without comments and docstrings."""
     tree = ast.parse(source)
