@@ -25,4 +25,4 @@ def config_of(**changes):
 
 def make(form="full", backend="torch", options=None, **changes):
     """Return a small pipeline, which the caller closes."""
-    return Pipeline(config_of(**changes), options or FORMS[form], backends.get(backend))
+    return Pipeline(config_of(**changes), (), options=options or FORMS[form], backend=backends.get(backend))

@@ -9,11 +9,11 @@ import pytest
 
 from correctness_tests.draws import assert_as_often, assert_distributed, assert_each_for_itself
 from correctness_tests.quick import quick
+from rl_impls.common.parts import part_of
 from rl_impls.treasurehunt.__main__ import main
 from rl_impls.treasurehunt._numpy import init_params
 from rl_impls.treasurehunt.agent import TreasurehuntAgents
 from rl_impls.treasurehunt.memory import Memory
-from rl_impls.treasurehunt.team import entries
 from rl_impls.treasurehunt.vector_env import DRAWS
 
 SMALL = {
@@ -42,7 +42,7 @@ def make(seed=3, **config):
 
 def memory_of(agents):
     memory = Memory(agents.config.num_agents, agents.config.num_worlds, 64, FRAME)
-    memory.restore(entries(agents.state(), "memory."))
+    memory.restore(part_of(agents.state(), "memory"))
     return memory
 
 
@@ -87,7 +87,7 @@ def test_memory_is_filled_by_random_play_as_far_as_a_batch_needs():
 
 
 def test_random_play_stores_each_action_with_the_reward_of_the_cell_it_led_to():
-    memory = entries(make(num_agents=1, spawn=0.3, batch_size=60, capacity=128).state(), "memory.")
+    memory = part_of(make(num_agents=1, spawn=0.3, batch_size=60, capacity=128).state(), "memory")
     rows = np.flatnonzero((np.arange(128) < memory["pushed"]) & ~memory["last"])
     actions, rewards = memory["actions"][0, rows], memory["rewards"][0, rows]
     views = memory["frames"][0, rows].reshape(-1, 6, 5, 5)

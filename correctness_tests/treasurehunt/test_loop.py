@@ -27,10 +27,10 @@ from correctness_tests.treasurehunt.hunts import (
     shortfall,
     stacked,
 )
+from rl_impls.common.parts import part_of
 from rl_impls.treasurehunt import _numpy
 from rl_impls.treasurehunt.loop import PHASES
 from rl_impls.treasurehunt.memory import N_STEP
-from rl_impls.treasurehunt.team import entries
 from rl_impls.treasurehunt.vector_env import CellWorlds
 
 LOOPS = [  # form, backend
@@ -128,7 +128,7 @@ def test_keyed_epochs_equal_those_of_a_plain_loop_with_the_numbers_drawn(num_wor
         key = np.array([0, k], np.uint32)
         actions, rewards, losses = loop(key, epsilon)
         *turns, rows_key, taus, noise = draw_epoch(key, epsilon, *sizes)
-        memory = entries(loop.state(), "memory.")
+        memory = part_of(loop.state(), "memory")
         rows = draw_rows(rows_key, _numpy.stored_fields({"stored": memory}), int(memory["pushed"]), BATCH)
         epoch = tuple(map(np.asarray, (*turns, rows, taus, noise)))
         *played, expected = plain.epoch(actions, *epoch)

@@ -42,6 +42,7 @@ class Agent(ABC):
         config: configuration, with everything but the seed.
         rng: generator of all random numbers.
         step: training progress in its unit.
+        loop: what :meth:`build` makes, with ``close()``; None until it is built.
     """
 
     Config: ClassVar[Any]
@@ -50,6 +51,7 @@ class Agent(ABC):
     STOCHASTIC: ClassVar[bool] = False
     EVALUATES: ClassVar[tuple[str, ...]] = ()
     deadline: float = math.inf
+    loop: Any = None
 
     def __init__(self, backend: str = "torch", form: str = "full", *, seed: int, **config: Any) -> None:
         self.config = self.configure(backend=backend, form=form, **config)
@@ -97,8 +99,13 @@ class Agent(ABC):
     def load_state(self, arrays: Mapping[str, Any]) -> None:
         """Restore what :meth:`state` returned; raise ValueError or KeyError for other arrays."""
 
-    def prepare(self) -> None:  # noqa: B027
+    def prepare(self) -> None:
         """Build what :meth:`learn` needs, and raise what it would; called before the training begins."""
+        if self.loop is None:
+            self.build()
+
+    def build(self) -> None:  # noqa: B027
+        """Set ``loop``, which :meth:`learn` calls, in an agent that does not override :meth:`prepare`."""
 
     def lines(self, figures: Mapping[str, float], seconds: float) -> Sequence[str]:
         """Return lines to print every ten seconds of training.
@@ -111,8 +118,10 @@ class Agent(ABC):
         """Return whether `wanted` is true in any of the processes that train together."""
         return wanted
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Stop the threads and processes that the agent started."""
+        if self.loop is not None:
+            self.loop.close()
 
     def save(self, path: Path) -> None:
         """Write a checkpoint atomically."""

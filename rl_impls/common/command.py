@@ -180,9 +180,12 @@ def integers(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in text.split(","))
 
 
-PARSERS: Mapping[Any, tuple[Callable[[str], Any], str]] = MappingProxyType(
-    {int: (int, "N"), float: (float, "X"), str: (str, "NAME"), tuple: (integers, "N,...")}
-)
+PARSERS: Mapping[Any, tuple[Callable[[str], Any], str]] = {
+    int: (int, "N"),
+    float: (float, "X"),
+    str: (str, "NAME"),
+    tuple: (integers, "N,..."),
+}
 
 
 def compare(agent_class: type[Agent], options: argparse.Namespace) -> None:

@@ -20,14 +20,11 @@ from pydantic_core import CoreSchema, core_schema
 
 Class = TypeVar("Class", bound=type)
 
-RENAMED = MappingProxyType(  # names of older checkpoints and YAML files
-    {
-        "agents": "num_agents", "batch": "batch_size", "buffer": "capacity", "envs": "num_envs", "epsilon": "eps",
-        "every": "train_frequency", "gradient_norm": "max_grad_norm", "lam": "gae_lambda",
-        "sync_every": "target_frequency", "target_every": "target_frequency", "unroll": "num_steps",
-        "worlds": "num_worlds",
-    }
-)  # fmt: skip
+RENAMED = {  # names of older checkpoints and YAML files
+    "agents": "num_agents", "batch": "batch_size", "buffer": "capacity", "envs": "num_envs", "epsilon": "eps",
+    "every": "train_frequency", "gradient_norm": "max_grad_norm", "lam": "gae_lambda",
+    "sync_every": "target_frequency", "target_every": "target_frequency", "unroll": "num_steps", "worlds": "num_worlds",
+}  # fmt: skip
 
 
 class OneOf:

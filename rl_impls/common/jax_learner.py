@@ -1,4 +1,4 @@
-"""Parts shared by the JAX workloads: weights on the device, compiled nets, and the state of a learner."""
+"""Parts shared by the JAX workloads: weights on the device, compiled nets and loops, and the state of a learner."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from optax import tree_utils
 
 from .op import Op
+from .phases import Phases, TimedLoop
 
 
 @jax.jit
@@ -73,12 +74,10 @@ class Trained(Op):
         self.reset()
 
     def reset(self):
-        """Restore the initial weights and moments."""
         self.weights, self.moments = to_device(self.start, self.compiler)
 
     @property
     def params(self):
-        """Online weights, as NumPy by name."""
         return {name: np.array(value) for name, value in self.unflatten(self.weights).items()}
 
     def state(self):
@@ -112,7 +111,6 @@ class Learner(Trained):
         super().__init__(config["params"], optimizer, compiler, flatten=flatten)
 
     def reset(self):
-        """Restore the initial weights of both nets and the moments."""
         super().reset()
         self.target_weights = to_device(self.target_start, self.compiler)
 
@@ -121,10 +119,34 @@ class Learner(Trained):
         self.target_weights = jax.tree.map(jnp.copy, self.unflatten(self.weights))
 
     def state(self):
-        """Return the state of :class:`Trained` and the target weights."""
         return super().state() | {f"target.{name}": np.array(value) for name, value in self.target_weights.items()}
 
     def load_state(self, state):
-        """Restore both nets, the moments and the step."""
         super().load_state(state)
         self.target_weights = self.part(state, "target")
+
+
+class ProgramLoop(TimedLoop):
+    """A loop as one compiled program, ``run(carry, *args) -> carry, out``, which updates a :class:`Learner`.
+
+    Subclasses set ``run``, and ``played``, the parts of the carry after those of the learner.
+    """
+
+    def __init__(self, learner):
+        self.trained = self.learner = learner
+        self.clock = Phases("program", "transfer")  # phases inside a single program cannot be timed separately
+
+    @property
+    def carry(self):
+        """The program's carry: weights, moments, target weights and ``played``."""
+        return (self.learner.weights, self.learner.moments, self.learner.target_weights, *self.played)
+
+    def __call__(self, *args):
+        """Run the program on NumPy arrays; return its output as NumPy."""
+        self.clock.start()
+        carry, out = jax.block_until_ready(self.run(self.carry, *args))
+        self.learner.weights, self.learner.moments, self.learner.target_weights, *self.played = carry
+        self.clock("program")
+        out = tuple(map(np.asarray, out))
+        self.clock("transfer")
+        return out

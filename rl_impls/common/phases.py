@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from time import perf_counter
 
+from .op import Op
+
 
 def untimed(phase):
     """Do nothing; used in place of :class:`Phases` where phases are not timed."""
@@ -30,3 +32,17 @@ class Phases:
         now = perf_counter()
         self.seconds[phase] += now - self.before
         self.before = now
+
+
+class TimedLoop(Op):
+    """A loop that trains weights and times its phases.
+
+    Subclasses set ``clock``, a :class:`Phases`, and ``trained``, whose ``params`` are the weights.
+    """
+
+    @property
+    def params(self):
+        return self.trained.params
+
+    def phases(self):
+        return dict(self.clock.seconds)

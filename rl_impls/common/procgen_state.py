@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import struct
-from types import MappingProxyType
 
 import numpy as np
 
 from .checks import LARGEST
 
-MODES = MappingProxyType({"easy": 0, "hard": 1})  # as Procgen numbers them
+MODES = {"easy": 0, "hard": 1}  # as Procgen numbers them
 STATE = "games", "returns", "lengths"
 VERSION, END = 0, struct.pack("=I", 0xCAFECAFE)  # of a serialised game
 

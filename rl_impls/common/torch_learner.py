@@ -69,7 +69,6 @@ class Mlp(nn.Sequential):
 
     @torch.no_grad()
     def load(self, params):
-        """Copy new weights into the layers."""
         for k, linear in enumerate(self.linears):
             linear.weight.copy_(torch.from_numpy(params[f"w{k}"].T))
             linear.bias.copy_(torch.from_numpy(params[f"b{k}"]))
@@ -123,7 +122,6 @@ class Trained(Op):
         return self.make_optimizer(self.updated)
 
     def reset(self):
-        """Restore the initial weights and zero the moments."""
         for part, net in self.nets.items():
             net.load(self.start[part])
         for state in self.optimizer.state.values():
@@ -132,7 +130,6 @@ class Trained(Op):
 
     @property
     def params(self):
-        """The net's current weights, NumPy arrays by name."""
         return numpy(self.net)
 
     def state(self):
@@ -176,15 +173,44 @@ class Learner(Trained):
 
     `config` has ``params``, ``target`` and ``learning_rate``; `make` and `flat` are those of :class:`Trained`. Adam
     iterates over the arrays one by one if `optimizer` is ``loop``, as torch chooses if ``default``, or all at once if
-    ``fused``.
+    ``fused``. If `scaled`, ``scaler`` scales the loss on the torch device `device` (Micikevicius et al. 2018), which
+    float16 needs; otherwise it changes nothing.
     """
 
-    def __init__(self, config, optimizer, make, flat=False):
+    def __init__(self, config, optimizer, make, flat=False, scaled=False, device="cpu"):
         adam = functools.partial(torch.optim.Adam, lr=config["learning_rate"], **AT_ONCE[optimizer])
         super().__init__(config["params"], make, adam, flat=flat)
         self.target_net = make(config["target"])
         self.nets["target"], self.start["target"] = self.target_net, config["target"]
+        self.new_scaler = functools.partial(torch.amp.GradScaler, device, enabled=scaled)
+        self.scaler = self.new_scaler()
 
     def sync_target(self):
         """Copy the online weights to the target net."""
         self.target_net.load_state_dict(self.net.state_dict())
+
+    def clip_and_step(self):
+        """Clip the gradient by the subclass's ``clip`` and update the weights, unless a scaled gradient overflowed."""
+        self.scaler.unscale_(self.optimizer)
+        self.clip()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    def reset(self):
+        super().reset()
+        self.scaler = self.new_scaler()
+
+    def state(self):
+        """Return the state of :class:`Trained` and, if scaled, the loss scale and its updates since it changed."""
+        scaling = self.scaler.state_dict()
+        kept = {"loss_scale": np.array([scaling["scale"], scaling["_growth_tracker"]])} if scaling else {}
+        return super().state() | kept
+
+    def load_state(self, state):
+        """Restore a state, from any backend and precision."""
+        super().load_state(state)
+        self.scaler = self.new_scaler()
+        if self.scaler.is_enabled() and "loss_scale" in state:
+            scale, updates = state["loss_scale"].tolist()
+            scaling = self.scaler.state_dict() | {"scale": scale, "_growth_tracker": int(updates)}
+            self.scaler.load_state_dict(scaling)

@@ -47,7 +47,6 @@ class PictureNet(nn.Module):
 
     @torch.no_grad()
     def load(self, params):
-        """Copy NumPy weights into the parameters."""
         for name, view in self.views().items():
             view.copy_(torch.from_numpy(params[name]))
 

@@ -5,7 +5,8 @@ Hasselt et al. 2016). They send each experience to the learner's process through
 environment, or rings in shared memory. The learner stores each frame once and samples stacks, uniformly or by priority
 (Schaul et al. 2016), and publishes new weights.
 
-Ops, with B experiences, C collectors, S pixels along a side, H x W pixels of a game:
+Axes in all modules: B experiences, C collectors of E environments, N environments that act together, S pixels
+along a side of a frame, H x W pixels of a game, A = 15 actions, I epochs of U updates. Ops:
 
 ================  =====================================================================================================
 ``preprocess``    frames u8[B, H, W, 3] -> u8[B, S, S], grey and small

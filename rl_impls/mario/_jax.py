@@ -1,6 +1,6 @@
 """Double Q-learning from stacked frames in JAX: network and update.
 
-Axes: B transitions, S pixels along a side, A = 15 actions. Builders are those of :mod:`._numpy`, for JAX arrays.
+Builders are those of :mod:`._numpy`, for JAX arrays.
 """
 
 from __future__ import annotations
@@ -73,15 +73,19 @@ def td_loss(params, target, obs, actions, rewards, next_obs, terminated, weights
 
 
 class TrainStep(Learner):
-    """Trains the online network with one Adam update per call, without changing the target network.
+    """One Adam update of the online network on double Q-learning's Huber loss (van Hasselt et al. 2016).
 
-    Adam leaves the running statistics of batch norm as they are, because their gradient is 0.
+    obs u8[B, 4, S, S], actions i32[B], rewards f32[B], next_obs u8[B, 4, S, S], terminated f32[B], weights f32[B] ->
+    loss f32[] before the update, TD errors f32[B]
+
+    The gradient is clipped by its norm. The target network is not changed. Adam leaves the running statistics of batch
+    norm as they are, because their gradient is 0.
 
     Raises:
         ValueError: ``accumulate`` does not divide the batch, or an option is not supported.
     """
 
-    def __init__(self, config, example, options, compiler):
+    def __init__(self, config, example, *, options, compiler):
         check_supported(options, compiler)
         parts = options.accumulate
         if len(example[0]) % parts:
@@ -123,7 +127,6 @@ class TrainStep(Learner):
         return {name: value for name, value in super().state().items() if name not in untrained}
 
     def load_state(self, state):
-        """Continue from the arrays of :meth:`state`, of this backend or another."""
         super().load_state(self.untrained() | state)
 
     def untrained(self):
@@ -132,10 +135,4 @@ class TrainStep(Learner):
         return {f"{part}.{name}": value for part in self.names for name, value in running.items()}
 
 
-def train_step(config, example, *, options, compiler):
-    """Make one Adam update of double Q-learning (van Hasselt et al. 2016), its gradient clipped by global norm.
-
-    obs u8[B, 4, S, S], actions i32[B], rewards f32[B], next_obs u8[B, 4, S, S], terminated f32[B], weights f32[B] ->
-    loss f32[] before the update, TD errors f32[B]
-    """
-    return TrainStep(config, example, options, compiler)
+train_step = TrainStep

@@ -1,6 +1,6 @@
 """Reference in the order of the equations: grey downscaled frames, the network, and double Q-learning's loss.
 
-Computes in the dtype of its arrays. Axes: B transitions, S pixels along a side, A = 15 actions.
+Computes in the dtype of its arrays.
 
 Builders take the op's configuration; ``example``, the arguments of the first call; ``options``, see
 :class:`.options.Options`; and ``compiler``, see :class:`~rl_impls.compilers.Compiler`. Their docstrings describe the op

@@ -1,14 +1,12 @@
 """Double Q-learning from stacked frames in torch: network, update and acting.
 
-Axes: B transitions (or N environments), S pixels along a side, A = 15 actions. Builders are as in :mod:`._numpy`;
-tensors are on the device of ``compiler``.
+Builders are as in :mod:`._numpy`; tensors are on the device of ``compiler``.
 """
 
 from __future__ import annotations
 
 import functools
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -82,17 +80,23 @@ def make_loss(net, target_net, gamma):
 
 
 class TrainStep(Learner):
-    """One Adam update of the online network; the target network is not changed.
+    """One Adam update of the online network on double Q-learning's Huber loss (van Hasselt et al. 2016).
+
+    obs u8[B, 4, S, S], actions i32[B], rewards f32[B], next_obs u8[B, 4, S, S], terminated f32[B], weights f32[B] ->
+    loss f32[] before the update, TD errors f32[B]
+
+    The gradient is clipped by its norm. The target network is not changed.
 
     Raises:
         ValueError: ``accumulate`` does not divide the batch, or an option is not supported.
     """
 
-    def __init__(self, config, example, options, compiler):
+    def __init__(self, config, example, *, options, compiler):
         check_supported(options, compiler)
         if len(example[0]) % options.accumulate:
             raise ValueError(f"accumulate={options.accumulate} should divide the batch size, {len(example[0])}")
-        super().__init__(config, options.optimizer, functools.partial(make_net, options=options, compiler=compiler))
+        make, scaled = functools.partial(make_net, options=options, compiler=compiler), options.precision == "float16"
+        super().__init__(config, options.optimizer, make, scaled=scaled, device=place(compiler))
         self.options, self.compiler, self.pictures = options, compiler, Pictures(self.net, options, compiler)
         loss = make_loss(self.net, self.target_net, config["gamma"])
         self.loss = compiler.compile(loss, example, **COMPILED[options.compile_mode])
@@ -102,11 +106,6 @@ class TrainStep(Learner):
         )
         self.set_to_none = options.zero_grad == "none"
         self.threads = functools.partial(threads, 1 if options.threads == "one" else None)
-        self.scaler = self.new_scaler()
-
-    def new_scaler(self):
-        """Return a scaler of the loss (Micikevicius et al. 2018), which changes nothing unless float16 is chosen."""
-        return torch.amp.GradScaler(place(self.compiler), enabled=self.options.precision == "float16")
 
     def __call__(self, *batch):
         """Make an update; return the loss before it, f32[], and the TD errors, f32[B]."""
@@ -121,10 +120,7 @@ class TrainStep(Learner):
                 self.scaler.scale(loss / parts).backward()
                 losses.append(loss.detach())
                 errors.append(error)
-            self.scaler.unscale_(self.optimizer)
-            self.clip()
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
+            self.clip_and_step()
         return torch.stack(losses).mean(), torch.cat(errors)
 
     def batch(self, *columns):
@@ -133,51 +129,27 @@ class TrainStep(Learner):
 
     @property
     def params(self):
-        """Online weights and running statistics as NumPy arrays by name."""
         return super().params | running(self.net)
 
     def state(self):
-        """Return everything the next update depends on as NumPy arrays: both networks, Adam's moments and step.
-
-        For float16, ``loss_scale`` is the scale and the number of updates since it changed.
-        """
-        found, scaling = super().state(), self.scaler.state_dict()
-        if scaling:
-            found["loss_scale"] = np.array([scaling["scale"], scaling["_growth_tracker"]])
+        found = super().state()
         for part, net in self.nets.items():
             found |= {f"{part}.{name}": value for name, value in running(net).items()}
         return found
 
     def load_state(self, state):
-        """Continue from the arrays of :meth:`state`, of this backend or another, and of any precision."""
         super().load_state(state)
         for part, net in self.nets.items():
             for name, value in net.named_buffers():
                 value.copy_(torch.from_numpy(state[f"{part}.{name}"]))
-        self.scaler = self.new_scaler()
-        if self.scaler.is_enabled() and "loss_scale" in state:
-            scale, updates = state["loss_scale"].tolist()
-            scaling = self.scaler.state_dict() | {"scale": scale, "_growth_tracker": int(updates)}
-            self.scaler.load_state_dict(scaling)
 
-    def reset(self):
-        """Restore the initial weights, moments and loss scale."""
-        super().reset()
-        self.scaler = self.new_scaler()
+
+train_step = TrainStep
 
 
 def running(net):
     """Return the running statistics of a net as NumPy arrays by name."""
     return {name: value.cpu().numpy().copy() for name, value in net.named_buffers()}
-
-
-def train_step(config, example, *, options, compiler):
-    """Make one Adam update on double Q-learning's Huber loss (van Hasselt et al. 2016), clipping the gradient.
-
-    obs u8[B, 4, S, S], actions i32[B], rewards f32[B], next_obs u8[B, 4, S, S], terminated f32[B], weights f32[B] ->
-    f32[], the loss before the update, and f32[B], the TD errors
-    """
-    return TrainStep(config, example, options, compiler)
 
 
 class Pictures:
@@ -208,7 +180,6 @@ class Actor:
         self.call = compiler.compile(self.net, (self.pictures("obs", example),), guard=GUARDS[options.inference])
 
     def load(self, params):
-        """Replace the weights by others, NumPy arrays by name."""
         self.net.load(params)
 
     def __call__(self, obs):

@@ -107,17 +107,13 @@ class MarioAgent(Agent):
         seed, config = self.rng.integers(2**31), self.config
         weights = init_net(self.rng, config.side, config.norm == "batch", config.init)
         state = {f"{part}.{name}": value for part in ("online", "target") for name, value in weights.items()}
-        self.loop = None
         self.load_state({**state, "seed": np.array(seed), "last": np.full(2, np.nan)})
 
-    def prepare(self):
+    def build(self):
         """Start the collectors, and fill the replay buffer or restore the state of a checkpoint."""
-        if self.loop is not None:
-            return
         params = {"params": self.weights_of("online"), "target": self.weights_of("target")}
-        loop = Pipeline(
-            self.config.pipeline(self.seed) | params, self.config.options, backends.get(self.config.backend)
-        )
+        config, backend = self.config.pipeline(self.seed) | params, backends.get(self.config.backend)
+        loop = Pipeline(config, (), options=self.config.options, backend=backend)
         try:
             if "updates" in self._state:  # a pipeline has run
                 loop.load_state(self._state)
@@ -201,13 +197,7 @@ class MarioAgent(Agent):
         check_integer("episodes", episodes, 1)
         return evaluate(self.config.pipeline(self.seed), self.params, episodes, seed, self.config.options)
 
-    def close(self):
-        """End the collectors and release the transport."""
-        if self.loop is not None:
-            self.loop.close()
-
     def state(self):
-        """Return weights, moments, replay, games and the last episodes' figures."""
         if self.loop is None:
             return self._state
         return {**self.loop.state(), "seed": np.array(self.seed), "last": np.array(self.last)}

@@ -1,7 +1,4 @@
-"""Collectors, processes that play and send every experience to the learner.
-
-Axes: C collectors of E environments, S pixels along a side of a frame.
-"""
+"""Collectors, processes that play and send every experience to the learner."""
 
 from __future__ import annotations
 
@@ -56,7 +53,6 @@ class Collector:
         self.obs[k, -1] = self.resize(self.games[k].observe()[None])[0]
 
     def load(self, version, params):
-        """Replace the actor's weights by another version."""
         self.version = version
         self.actor.load(params)
 
@@ -123,7 +119,6 @@ class Collector:
                 self.begin(k)
 
     def close(self):
-        """Close all games."""
         for game in self.games:
             game.close()
 

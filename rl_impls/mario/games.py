@@ -68,15 +68,12 @@ class ProcgenGame:
         return frames[0], reward, None
 
     def get_state(self):
-        """Return the state of the environment, arrays by name."""
         return pack(self.envs.get_state())
 
     def set_state(self, state):
-        """Restore a state of :meth:`get_state`."""
         self.envs.set_state(unpack(state))
 
     def close(self):
-        """Close the environment."""
         self.envs.close()
 
 
@@ -128,7 +125,6 @@ class NesPlayed:
         self.begin()
 
     def close(self):
-        """Close the emulator."""
         self.game.close()
 
 

@@ -4,8 +4,6 @@ An epoch has U updates, one batch for each of what the source calls an epoch's e
 the experiences of the next epoch with the weights published last, so the policy lags one epoch behind, and up to
 ``publish_every - 1`` more. An epoch samples only what was stored when it began. Therefore the seed determines it,
 whenever experiences arrive.
-
-Axes: I epochs of U updates, C collectors of E environments, B experiences per batch.
 """
 
 from __future__ import annotations
@@ -16,8 +14,7 @@ import math
 import numpy as np
 
 from .. import backends
-from ..common.op import Op
-from ..common.phases import Phases
+from ..common.phases import Phases, TimedLoop
 from .collectors import Collectors
 from .games import check_game
 from .memory import FrameReplay, PrioritisedReplay
@@ -102,7 +99,7 @@ def gpu_utilisation():
         return None
 
 
-class Pipeline(Op):
+class Pipeline(TimedLoop):
     """Training loop of collectors, transport, replay and learner, which :meth:`reset` restarts from the same state.
 
     `config` has these entries:
@@ -135,7 +132,7 @@ class Pipeline(Op):
             again while an epoch's chunk is replayed; the pipeline can only be closed.
     """
 
-    def __init__(self, config, options, backend):
+    def __init__(self, config, example, *, options, backend):
         check_room(config)
         check_game(config["game"], backend.name)
         for each in (backend, backends.get("torch")):
@@ -145,7 +142,7 @@ class Pipeline(Op):
         self.each = per_stream(config)
         self.replay = make_replay(config, options)
         self.push, self.gather = pushing(self.replay, options), gathering(self.replay, options)
-        self.learner = self.make_learner()
+        self.trained = self.learner = self.make_learner()
         self.collectors, self.transport, self.lags, self.episodes = None, None, [], []
         self.earlier = dict.fromkeys((*COUNTED, *BLOCKED), 0)  # counters of broken transports
         self.begin(config["params"], 0)
@@ -184,7 +181,6 @@ class Pipeline(Op):
         self.begin(params, version)
 
     def close(self):
-        """End the collectors, then close the transport."""
         if self.collectors is not None:
             self.collectors.close()
         self.transport.close()
@@ -213,18 +209,9 @@ class Pipeline(Op):
         return {name: before + float(np.sum(counters[name])) for name, before in self.earlier.items()}
 
     @property
-    def params(self):
-        """Online weights as NumPy arrays by name."""
-        return self.learner.params
-
-    @property
     def replaced(self):
         """Number of collectors that were replaced since construction."""
         return self.given_up + self.collectors.replaced
-
-    def phases(self):
-        """Return the seconds spent in each phase since the last reset."""
-        return dict(self.clock.seconds)
 
     def stats(self):
         """Return statistics by name, counted since the last reset.
@@ -373,7 +360,6 @@ class Pipeline(Op):
         return found
 
     def load_state(self, arrays):
-        """Continue from what :meth:`state` returned."""
         self.learner.load_state(arrays)
         self.replay.restore(arrays)
         published = {name: arrays[f"published.{name}"] for name in self.config["params"]}

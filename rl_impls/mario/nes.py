@@ -117,5 +117,4 @@ class NesGame:
         return frame
 
     def close(self):
-        """Close the emulator."""
         self.game.close()

@@ -1,7 +1,4 @@
-"""Shapes and initial values of the Q-network's weights.
-
-S pixels along a side of a frame, A = 15 actions.
-"""
+"""Shapes and initial values of the Q-network's weights."""
 
 from __future__ import annotations
 

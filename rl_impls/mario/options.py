@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Literal
 
 from ..common.config import config
@@ -80,24 +79,22 @@ FULL = Options(
     memory_format="channels_last", relu="inplace", zero_grad="none", optimizer="fused",
 )  # fmt: skip
 
-FORMS = MappingProxyType(
-    {
-        "naive": NAIVE,
-        "full": FULL,
-        "bfloat16": replace(FULL, precision="bfloat16"),
-        "float16": replace(FULL, precision="float16"),
-        "reduce_overhead": replace(FULL, compile_mode="reduce_overhead"),
-        "cache_cleared": replace(FULL, gpu_cache="cleared"),
-        "local_queues": replace(FULL, transport="local_queues"),
-        "sparse": replace(FULL, resize="sparse"),
-        "optimised": OPTIMISED,
-        "only_local": replace(NAIVE, transport="local_queues"),
-        "only_transport": replace(NAIVE, transport="shared_ring"),
-        "only_images": replace(NAIVE, images="uint8"),
-        "only_precision": replace(NAIVE, precision="bfloat16"),
-        "only_threads": replace(NAIVE, threads="one"),
-    }
-)
+FORMS = {
+    "naive": NAIVE,
+    "full": FULL,
+    "bfloat16": replace(FULL, precision="bfloat16"),
+    "float16": replace(FULL, precision="float16"),
+    "reduce_overhead": replace(FULL, compile_mode="reduce_overhead"),
+    "cache_cleared": replace(FULL, gpu_cache="cleared"),
+    "local_queues": replace(FULL, transport="local_queues"),
+    "sparse": replace(FULL, resize="sparse"),
+    "optimised": OPTIMISED,
+    "only_local": replace(NAIVE, transport="local_queues"),
+    "only_transport": replace(NAIVE, transport="shared_ring"),
+    "only_images": replace(NAIVE, images="uint8"),
+    "only_precision": replace(NAIVE, precision="bfloat16"),
+    "only_threads": replace(NAIVE, threads="one"),
+}
 
 
 def check_supported(options, compiler):

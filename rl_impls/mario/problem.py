@@ -1,7 +1,4 @@
-"""Problems of mario: seeded inputs and costs of each op.
-
-B experiences, C collectors, S pixels along a side of a frame. An observation is four frames, u8[4, S, S].
-"""
+"""Problems of mario: seeded inputs and costs of each op."""
 
 from __future__ import annotations
 
@@ -14,13 +11,13 @@ import numpy as np
 
 from ..common.config import read_yaml
 from ..common.problem import Problem
+from .memory import STACK
+from .net import ACTIONS, KERNELS, STRIDES, init_net, shapes
 
-ACTIONS, STACK = 15, 4
 HEIGHT, WIDTH = 240, 256  # of a frame of the NES
 EPISODE = 100  # steps
 SENT = 2_000  # experiences of a call of transport
 EPSILON = 0.1  # share of random actions in the pipeline
-KERNELS, STRIDES = (8, 4, 3), (4, 2, 1)  # of the convolutions
 LEARNING = {"learning_rate": 1e-4, "gamma": 0.99, "max_grad_norm": 10.0}
 PRIORITIES = {"alpha": 0.6, "beta": 0.4}
 
@@ -34,24 +31,21 @@ def places(side: int) -> list[int]:
     return found
 
 
-def shapes(side: int) -> dict[str, tuple[int, ...]]:
+def layer_shapes(side: int) -> dict[str, tuple[int, ...]]:
     """Return the shape of each layer's weights, by layer."""
-    return {
-        "conv0": (8, 8, STACK, 32), "conv1": (4, 4, 32, 64), "conv2": (3, 3, 64, 64),
-        "hidden": (places(side)[-1] * 64, 512), "value": (512, ACTIONS),
-    }  # fmt: skip
+    return {name.removeprefix("w_"): shape for name, shape in shapes(side).items() if name.startswith("w_")}
 
 
 def multiplications(side: int) -> dict[str, int]:
     """Return the multiplications of each layer for one state, by layer."""
     applied = dict(zip(("conv0", "conv1", "conv2"), places(side), strict=True))
-    return {name: applied.get(name, 1) * math.prod(shape) for name, shape in shapes(side).items()}
+    return {name: applied.get(name, 1) * math.prod(shape) for name, shape in layer_shapes(side).items()}
 
 
 def net(rng: np.random.Generator, side: int, norm: str = "none") -> dict[str, Any]:
     """Return random weights and biases of the net; with ``norm="batch"``, those of batch norm too."""
     params = {}
-    for name, shape in shapes(side).items():
+    for name, shape in layer_shapes(side).items():
         params[f"w_{name}"] = rng.normal(0, (2 / math.prod(shape[:-1])) ** 0.5, shape).astype(np.float32)
         params[f"b_{name}"] = rng.normal(0, 0.1, shape[-1]).astype(np.float32)
         if norm == "batch" and name.startswith("conv"):
@@ -106,30 +100,9 @@ def training_batch(rng: np.random.Generator, batch_size: int, side: int) -> tupl
     )
 
 
-def preprocess_bytes(batch_size: int, side: int) -> float:
-    """Return the bytes of the frames read and written."""
-    return batch_size * (HEIGHT * WIDTH * 3.0 + side * side)
-
-
-def transport_bytes(side: int, frames: int) -> float:
-    """Return the bytes of the frames, each read and written twice: into the transport, and into the replay."""
-    return SENT * 4.0 * frames * side * side
-
-
-def push_bytes(batch_size: int, side: int) -> float:
-    """Return the bytes of the frames, which are copied once."""
-    return batch_size * 2.0 * side * side
-
-
 def sample_bytes(batch_size: int, side: int) -> float:
     """Return the bytes of the frames gathered; both observations of an experience share five of them."""
     return batch_size * 2.0 * (STACK + 1) * side * side
-
-
-def publish_bytes(collectors: int, side: int) -> float:
-    """Return the bytes of the weights, read and written once by the publisher and once by each collector."""
-    weights = sum(math.prod(shape) + shape[-1] for shape in shapes(side).values())
-    return 2.0 * 4 * weights * (1 + collectors)
 
 
 def train_flops(batch_size: int, side: int) -> float:
@@ -165,7 +138,7 @@ def preprocess(seed: int, batch_size: int, side: int) -> Problem:
     rng = np.random.default_rng(seed)
     return problem(
         "preprocess", {"side": side}, nes_frames(rng, batch_size), unit="frames", items=batch_size,
-        bytes=preprocess_bytes(batch_size, side), tolerance=5e-3,  # one shade of grey
+        bytes=batch_size * (HEIGHT * WIDTH * 3.0 + side * side), tolerance=5e-3,  # one shade of grey
     )  # fmt: skip
 
 
@@ -176,7 +149,7 @@ def transport(seed: int, collectors: int, side: int, frames: int) -> Problem:
     found = {"shape": shape, "collectors": collectors, "items": SENT, "queue": 10_000 // frames, "chunk": 1_000}
     return problem(
         "transport", found, np.int64(rng.integers(1_000)), unit="experiences", items=SENT,
-        bytes=transport_bytes(side, frames),
+        bytes=SENT * 4.0 * frames * side * side,  # read and written twice: into the transport, and into the replay
     )  # fmt: skip
 
 
@@ -187,7 +160,7 @@ def push(seed: int, batch_size: int, side: int) -> Problem:
     return problem(
         "push", {"side": side, "capacity": 10_000}, pictures(rng, batch_size, side, side), actions(rng, batch_size),
         normals(rng, batch_size), times == EPISODE - 1, times, unit="experiences", items=batch_size,
-        bytes=push_bytes(batch_size, side),
+        bytes=batch_size * 2.0 * side * side,  # copied once
     )  # fmt: skip
 
 
@@ -255,11 +228,12 @@ def store(seed: int) -> Problem:
 
 def publish(seed: int, collectors: int, side: int) -> Problem:
     """New weights for the collectors, and the number of their version."""
-    rng = np.random.default_rng(seed)
+    rng, weights = np.random.default_rng(seed), sum(map(math.prod, shapes(side).values()))
     found = {"params": net(rng, side), "collectors": collectors}
     return problem(
-        "publish", found, np.int64(rng.integers(1, 1_000)), unit="publications", bytes=publish_bytes(collectors, side)
-    )
+        "publish", found, np.int64(rng.integers(1, 1_000)), unit="publications",
+        bytes=2.0 * 4 * weights * (1 + collectors),  # read and written by the publisher and by each collector
+    )  # fmt: skip
 
 
 def pipeline(
@@ -300,7 +274,6 @@ def shipped_pipeline(seed: int, name: str) -> Problem:
     tenth of the actions are random.
     """
     from .agent import Config
-    from .net import init_net
 
     values = dict(read_yaml(Path(__file__).parent / "configs" / f"{name}.yaml").values)
     del values["seed"]

@@ -45,14 +45,16 @@ def fill(replay, config):
 
 
 class Push(Op):
-    """The op ``push``; :meth:`reset` empties its replay."""
+    """Store B experiences of one environment in order.  -> u8[4, S, S], f32[4], bool[4] of the last four rows
 
-    def __init__(self, config, options):
+    frames u8[B, S, S], actions i32[B], rewards f32[B], terminated bool[B], times i32[B]
+    """
+
+    def __init__(self, config, example, *, options, backend):
         self.replay = FrameReplay(config["capacity"], 1, config["side"])
         self.push = pushing(self.replay, options)
 
     def reset(self):
-        """Empty the replay."""
         self.replay.clear()
 
     def __call__(self, *columns):
@@ -63,18 +65,13 @@ class Push(Op):
         return fields["frames"][rows], fields["rewards"][rows], self.replay.valid[rows]
 
 
+push = Push
+
+
 def store(config, example, *, options, backend):
     """Concatenate many copies of frames, as bytes or as float32.  u8[100, S, S] -> [10000, S, S]"""
     dtype = {"float": np.float32, "uint8": np.uint8}[options.images]
     return lambda frames: np.concatenate([frames.astype(dtype)] * config["copies"])
-
-
-def push(config, example, *, options, backend):
-    """Store B experiences of one environment in order.  -> u8[4, S, S], f32[4], bool[4] of the last four rows
-
-    frames u8[B, S, S], actions i32[B], rewards f32[B], terminated bool[B], times i32[B]
-    """
-    return Push(config, options)
 
 
 def sample(config, example, *, options, backend):
@@ -114,14 +111,16 @@ def per_sample(config, example, *, options, backend):
 
 
 class PerUpdate(Op):
-    """The op ``per_update`` on a full prioritised replay."""
+    """Set the priorities of B rows of a full replay from their TD errors.  -> f32[B + 1], these and the sum of all
 
-    def __init__(self, config, options):
+    rows i64[B], errors f32[B]
+    """
+
+    def __init__(self, config, example, *, options, backend):
         self.replay = prioritised(config, options)
         self.start, self.greatest = self.replay.tree.get(np.arange(config["stored"])), self.replay.greatest
 
     def reset(self):
-        """Restore the initial priorities."""
         self.replay.tree.set(np.arange(len(self.start)), self.start)
         self.replay.greatest = self.greatest
 
@@ -132,22 +131,17 @@ class PerUpdate(Op):
         return np.append(tree.get(rows), tree.total).astype(np.float32)
 
 
-def per_update(config, example, *, options, backend):
-    """Set the priorities of B rows from their TD errors.  -> f32[B + 1], these and the sum of all
-
-    rows i64[B], errors f32[B]
-    """
-    return PerUpdate(config, options)
+per_update = PerUpdate
 
 
 class Handover(Op):
-    """The op ``transport``: C processes send experiences through a transport to a replay.
+    """Send experiences from C processes through a transport to a replay.  number i64 -> i64[C, 3]
 
     Raises:
         ValueError: the collectors do not divide ``items``.
     """
 
-    def __init__(self, config, options):
+    def __init__(self, config, example, *, options, backend):
         count, shape = config["collectors"], tuple(config["shape"])
         if config["items"] % count:
             raise ValueError(f"items={config['items']} should be a multiple of {count} collectors")
@@ -172,7 +166,6 @@ class Handover(Op):
         self.counts[index] += len(columns[0])
 
     def close(self):
-        """End the sending processes, and close the transport."""
         self.workers.close()
         self.transport.close()
 
@@ -207,9 +200,7 @@ class Handover(Op):
                 self.workers.fail(index, cause_of_death(process))
 
 
-def transport(config, example, *, options, backend):
-    """Send experiences from C processes to a replay.  number i64 -> i64[C, 3], see :class:`Handover`"""
-    return Handover(config, options)
+transport = Handover
 
 
 class Reader:
@@ -233,16 +224,15 @@ class Reader:
 
 
 class Publish(Op):
-    """The op ``publish``: the learner's weights go to C processes."""
+    """Publish the net's weights to C processes.  number i64, the version -> f32[C, arrays], one number of each"""
 
-    def __init__(self, config, options):
+    def __init__(self, config, example, *, options, backend):
         self.params = {}  # it trains nothing
         self.weights = dict(config["params"])
         self.shared = shared = SharedWeights(self.weights) if options.publication == "shared" else None
         self.readers = Workers(config["collectors"], Reader, lambda index, life: (shared,), threads=1)
 
     def close(self):
-        """End the reading processes."""
         self.readers.close()
 
     def __call__(self, number):
@@ -256,14 +246,5 @@ class Publish(Op):
         return np.stack(self.readers.answers())
 
 
-def publish(config, example, *, options, backend):
-    """Publish the net's weights to C processes.  number i64, the version -> f32[C, arrays], one number of each"""
-    return Publish(config, options)
-
-
-def pipeline(config, example, *, options, backend):
-    """Collect and learn, see :class:`.loop.Pipeline`.  -> losses f32[I, U], mean absolute TD errors f32[I, U]
-
-    numbers i64[I] of the epochs
-    """
-    return Pipeline(config, options, backend)
+publish = Publish
+pipeline = Pipeline

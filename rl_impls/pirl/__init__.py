@@ -3,7 +3,9 @@
 The net maps 15 vehicle features and a horizon to a probability for each of 25 actions. Its loss is the squared TD error
 plus the residual of the backward Kolmogorov equation that this probability satisfies, and of its boundary values.
 
-Ops, with B states, P points of each kind, S = 16 features per state, A = 25 actions:
+Axes in all modules: B states, S = 16 features per state, A = 25 actions, P points of each kind: ``interior`` in the
+safe set, ``expired`` with tau = 0, ``unsafe`` on the edge of the safe set. Weights are dicts of ``w{k}`` f32[I, O] and
+``b{k}`` f32[O] for each layer k. Ops:
 
 =====================  ================================================================================
 ``forward``            f32[B, S] -> f32[B, A], Q-values

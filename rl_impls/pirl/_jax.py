@@ -2,9 +2,6 @@
 
 The plain functions come first. Faster forms follow: one pass of the network for all rows and for the PDE's
 derivatives.
-
-Axes and the three kinds of points are those of :mod:`._torch`. Weights are dicts of ``w{k}`` f32[I, O] and ``b{k}``
-f32[O] for each layer k.
 """
 
 from __future__ import annotations

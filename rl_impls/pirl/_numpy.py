@@ -9,8 +9,6 @@ with V = 1 at tau = 0 and V = 0 on the edge of the safe set. Here tau is the las
 -1, so the equation becomes ``L V = 0``, where L is the infinitesimal generator of the process. A physics-informed loss
 (Raissi et al. 2019) adds the squared residuals of these equations to the TD error.
 
-Axes: B states, S features per state, A actions, P points of each kind.
-
 Each op has a function that builds it from a configuration, ``example`` arguments, ``options`` and a ``compiler``
 (:class:`~rl_impls.compilers.Compiler`). The function's docstring describes the op's arguments and result. The
 configuration is a dict of the weights of both nets (``params`` and ``target``), ``dynamics`` (a key of
@@ -110,7 +108,6 @@ class Net:
         self.load(params)
 
     def load(self, params):
-        """Copy new weights, arrays by name."""
         self.weights = {name: value.copy() for name, value in params.items()}
 
     def __call__(self, states):

@@ -2,10 +2,6 @@
 
 The plain update comes first. Faster forms of its parts follow: a residual without nested differentiation, and an update
 with gradients written by hand.
-
-Axes: B states, S features per state, A actions, P points of each kind: ``interior`` in the safe set, ``expired`` with
-tau = 0, ``unsafe`` on the edge of the safe set. Weights are dicts of ``w{k}`` f32[I, O] and ``b{k}`` f32[O] for each
-layer k.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from ..common.batching import BatchGrid
 from ..common.checks import check_integer
 from ..common.config import Field, OneOf, config
 from ..common.episodes import mean
+from ..common.parts import join_parts, part_of
 from ..common.replay import Replay
 from .env import PirlEnv, sample_points, starts
 from .options import FORMS
@@ -96,14 +97,13 @@ class PirlAgent(Agent):
         self.length = 0  # of the running episode
         weights = params.init_mlp(self.rng, self.config.sizes)
         moments = {name: np.zeros_like(value) for name, value in weights.items()}
-        self._state = {"step": np.array(0, np.int32)}  # of the learner, until it is built
-        for part, arrays in {"online": weights, "target": weights, "first": moments, "second": moments}.items():
-            self._state |= {f"{part}.{name}": value for name, value in arrays.items()}
+        nets = join_parts(online=weights, target=weights, first=moments, second=moments)
+        self._state = {"step": np.array(0, np.int32)} | nets  # of the learner, until it is built
 
     @property
     def params(self):
         """The online weights as NumPy: ``w{k}`` f32[I, O], ``b{k}`` f32[O]."""
-        return self._learner.params if self._learner else named(self._state, "online.")
+        return self._learner.params if self._learner else part_of(self._state, "online")
 
     @property
     def epsilon(self):
@@ -260,15 +260,14 @@ class PirlAgent(Agent):
         return {"returns": returns, "lengths": lengths, "predicted": predicted}
 
     def state(self):
-        """Return both networks, Adam's moments and step, the replay buffer and the running episode."""
         learner = self._learner.state() if self._learner else self._state
         episode = {"episode": self.env.state, "length": np.array(self.length)} if self.env.running else {}
-        return {**learner, **episode, **{f"replay.{name}": value for name, value in self.replay.arrays().items()}}
+        return {**learner, **episode, **join_parts(replay=self.replay.arrays())}
 
     def load_state(self, arrays):
         """Restore what :meth:`state` returned; the learner is built when it is needed."""
         learner = params.match("state", {name: arrays[name] for name in self._state}, self._state)
-        self.replay.restore(named(arrays, "replay."))  # raises before anything else changes
+        self.replay.restore(part_of(arrays, "replay"))  # raises before anything else changes
         self._state = learner
         self._learner, self._nets, self.updates = None, {}, int(learner["step"])
         self.env.running, self.length = False, 0
@@ -280,8 +279,3 @@ class PirlAgent(Agent):
 def learns(backend):
     """Return whether a backend can update the network."""
     return backend.library != "numpy" and backend.compile in GRADIENTS
-
-
-def named(arrays, prefix):
-    """Return the arrays whose names begin with `prefix`, without it."""
-    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Literal
 
 from ..common.config import config
@@ -31,16 +30,12 @@ class Options:
     autocast: bool = False
 
 
-FORMS = MappingProxyType(
-    {
-        "naive": Options(),
-        "full": Options(derivatives="generator", inference="inference_mode", optimizer="fused", serving="batched"),
-    }
-)
+FORMS = {
+    "naive": Options(),
+    "full": Options(derivatives="generator", inference="inference_mode", optimizer="fused", serving="batched"),
+}
 
-SOURCES = MappingProxyType(
-    {
-        "naive": "the update as the upstream code of physics-informed Q-learning writes it: 1.5 times as fast as "
-        "upstream itself, so gains over it are understated",
-    }
-)
+SOURCES = {
+    "naive": "the update as the upstream code of physics-informed Q-learning writes it: 1.5 times as fast as "
+    "upstream itself, so gains over it are understated",
+}

@@ -1,7 +1,4 @@
-"""Benchmark problems of pirl: seeded inputs and the cost of each op in FLOPs and bytes.
-
-B states, H the width of the three hidden layers of the net 16-H-H-H-25, P = 32 points of each kind.
-"""
+"""Benchmark problems of pirl: seeded inputs and the cost of each op in FLOPs and bytes."""
 
 from __future__ import annotations
 
@@ -87,22 +84,6 @@ def forward_bytes(batch_size: int) -> float:
     return 4.0 * (16 + 25) * batch_size
 
 
-def pde_flops(order: int) -> float:
-    """Return the FLOPs of values and streams; in the last layer, streams need only the greedy action's row."""
-    weights = count_mlp(sizes(32))
-    return 2.0 * (POINTS * weights + POINTS * STREAMS[order] * (weights - 32 * 25))
-
-
-def train_flops(batch_size: int, order: int, hidden: int) -> float:
-    """Return the FLOPs of an update: the target net forward, the online net forward and back to weights and inputs.
-
-    No gradient flows to the inputs of the first layer, and streams skip the last layer, see ``pde_flops``.
-    """
-    net, first, last = count_mlp(sizes(hidden)), 16 * hidden, hidden * 25
-    values, streams = batch_size + 3 * POINTS, POINTS * STREAMS[order]
-    return 2.0 * (batch_size * net + values * (3 * net - first) + streams * (3 * (net - last) - first))
-
-
 def problem(op: str, config: dict[str, Any], *args: Any, **more: Any) -> Problem:
     """Create a problem of this workload."""
     return Problem("pirl", op, config, args, **more)
@@ -126,20 +107,29 @@ def act(seed: int, hidden: int = 32) -> Problem:
 
 
 def pde_loss(seed: int, order: int) -> Problem:
-    """Residual at interior points; order 1 has the drift only, order 2 also the diffusion."""
-    rng = np.random.default_rng(seed)
+    """Residual at interior points; order 1 has the drift only, order 2 also the diffusion.
+
+    The FLOPs are those of values and streams; in the last layer, streams need only the greedy action's row.
+    """
+    rng, weights = np.random.default_rng(seed), count_mlp(sizes(32))
     return problem(
-        "pde_loss", learning(rng), states(rng, POINTS), unit="points", items=POINTS, flops=pde_flops(order),
-        options={"order": order},
+        "pde_loss", learning(rng), states(rng, POINTS), unit="points", items=POINTS,
+        flops=2.0 * (POINTS * weights + POINTS * STREAMS[order] * (weights - 32 * 25)), options={"order": order},
     )  # fmt: skip
 
 
 def train_step(seed: int, batch_size: int, order: int, hidden: int = 32) -> Problem:
-    """One update."""
+    """One update: the target net forward, the online net forward and back to weights and inputs.
+
+    No gradient flows to the inputs of the first layer, and streams skip the last layer, see :func:`pde_loss`.
+    """
     rng = np.random.default_rng(seed)
+    net, first, last = count_mlp(sizes(hidden)), 16 * hidden, hidden * 25
+    values, streams = batch_size + 3 * POINTS, POINTS * STREAMS[order]
+    flops = 2.0 * (batch_size * net + values * (3 * net - first) + streams * (3 * (net - last) - first))
     return problem(
         "train_step", learning(rng, hidden), *training_batch(rng, batch_size), unit="updates", reference="torch",
-        tolerance=1e-4, flops=train_flops(batch_size, order, hidden), options={"order": order},
+        tolerance=1e-4, flops=flops, options={"order": order},
     )  # fmt: skip
 
 

@@ -140,7 +140,6 @@ class Load(Op):
         return {"latency_p50_s": float(p50), "latency_p99_s": float(p99)}
 
     def close(self):
-        """Stop the clients and close the server."""
         self.start.abort()
         self.finish.abort()  # a client may still wait here if the caller was interrupted
         for thread in self.threads:

@@ -52,11 +52,9 @@ class Hybrid(Op):
 
     @property
     def params(self):
-        """The online weights as NumPy, by name."""
         return self.train.params
 
     def reset(self):
-        """Restore the initial weights of both networks."""
         self.train.reset()
         self.net.load(self.config["params"])
 

@@ -1,6 +1,6 @@
 """PPO, A2C and IMPALA in JAX: the nets, advantages, losses and updates.
 
-Axes: T steps, N environments, B images, A = 15 actions. The arguments of builders are explained in :mod:`._numpy`.
+The arguments of builders are explained in :mod:`._numpy`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,6 @@ class Policy:
         self.net = net
 
     def load(self, params):
-        """Replace the weights by NumPy arrays by name."""
         self.net.load(params)
 
     def refresh(self):

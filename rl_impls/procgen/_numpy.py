@@ -1,6 +1,6 @@
 """Reference implementation in NumPy, in equation order: the nets, PPO, A2C and IMPALA.
 
-Results have the precision of the arguments. Axes: T steps, N environments, B images, A = 15 actions.
+Results have the precision of the arguments.
 
 Each builder takes ``config`` (hyperparameters and initial weights by name), ``example`` (arguments of the first call),
 ``options`` (:class:`.options.Options`) and ``compiler`` (:class:`~rl_impls.compilers.Compiler`), and returns the op.

@@ -1,6 +1,6 @@
 """PPO, A2C and IMPALA in torch: advantages, losses and updates; the nets are in :mod:`.torch_net`.
 
-Axes: T steps, N environments, B images, A = 15 actions. Builders take the arguments that :mod:`._numpy` describes.
+Builders take the arguments that :mod:`._numpy` describes.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A worker copies the shared weights, plays T steps of its environments, computes 
 to the shared weights by RMSProp with shared mean squares. The staleness of a gradient is the number of gradients that
 other workers have applied since the copy.
 
-Axes: T steps, N environments of all workers, A workers, D rollouts in memory, one more than ``ahead``.
+Axes: A workers, N environments of all of them, D rollouts in memory, one more than ``ahead``.
 """
 
 from __future__ import annotations
@@ -113,13 +113,11 @@ class SharedWeights:
         self.start, self.shared = params, shared
 
     def reset(self):
-        """Restore the initial weights and clear the mean squares and the counts."""
         zeros = {f"second.{name}": np.zeros_like(value) for name, value in self.start.items()}
         self.load_state({f"online.{name}": value for name, value in self.start.items()} | zeros | {"step": 0})
 
     @property
     def params(self):
-        """Copy of the shared weights as NumPy arrays, by name."""
         return {name: self.shared[name][0].copy() for name in self.start}
 
     def state(self):
@@ -129,7 +127,6 @@ class SharedWeights:
         return weights | squares | {"step": np.array(self.shared["applied"].sum(), np.int32)}
 
     def load_state(self, state):
-        """Restore a state that :meth:`state` returned."""
         for name in self.start:
             self.shared[name][0] = state[f"online.{name}"]
             self.shared[f"square.{name}"][...] = state[f"second.{name}"]
@@ -170,7 +167,6 @@ class A3c(PoolLoop):
         return self.pool.shared["losses"][number % self.pool.depth].copy()
 
     def reset(self):
-        """Restore the initial environments and weights, and the phases' seconds to 0."""
         super().reset()
         self.pool.shared["seconds"][...] = 0
 

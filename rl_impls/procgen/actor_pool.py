@@ -2,7 +2,7 @@
 
 The learner reads them there. A message that requests a rollout carries only its number, never images or weights.
 
-Axes: T steps, N environments, A actors, D rollouts being played or waiting for the learner.
+Axes: A actors, D rollouts being played or waiting for the learner.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Actor processes: each plays a share of the environments with a net of its own.
 
-Axes: T steps, N environments of all A actors, N / A of each.
+Axes: N environments of all A actors, N / A of each.
 """
 
 from __future__ import annotations
@@ -61,11 +61,9 @@ class Actor:
         return backend.build("procgen", "policy", {"params": self.config["params"]}, (obs,), options)
 
     def get_state(self):
-        """Return the state of the actor's environments."""
         return self.envs.get_state()
 
     def set_state(self, state):
-        """Restore the actor's environments to a state that :meth:`get_state` returned."""
         self.envs.set_state(state)
 
     def play_into(self, number, rollout):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from types import MappingProxyType
 from typing import Annotated, Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..common.agent import Agent
 from ..common.checks import check_integer
 from ..common.config import Field, OneOf, config
 from ..common.episodes import finished, mean
+from ..common.parts import part_of
 from ..common.procgen_env import GAMES, MODES, MOST, check_installed, check_seed
 from ..common.procgen_state import check_state, level_range, unpack
 from ..common.ranks import launched
@@ -20,19 +20,16 @@ from . import shared_ops
 from .cluster import parse_address
 from .evaluation import HELD_OUT, evaluate
 from .learners import PARTS
-from .loop import part_of
 from .net import NETS, init_net, num_weights
 from .options import FORMS
 
-ALGORITHMS = MappingProxyType(  # fields whose defaults differ from those of :class:`Config`
-    {
-        "ppo": {},
-        "a2c": {"num_steps": 5, "learning_rate": 7e-4, "gae_lambda": 1.0},
-        "a3c": {"num_steps": 20, "learning_rate": 1e-4, "gae_lambda": 1.0, "actors": 2},
-        "impala": {"num_steps": 20, "learning_rate": 3e-4, "max_grad_norm": 40.0, "eps": 0.01},
-    }
-)
-WITHOUT_ACTORS = MappingProxyType({"policy_lag": 0.0, "most_policy_lag": 0.0, "replaced_actors": 0.0})
+ALGORITHMS = {  # fields whose defaults differ from those of :class:`Config`
+    "ppo": {},
+    "a2c": {"num_steps": 5, "learning_rate": 7e-4, "gae_lambda": 1.0},
+    "a3c": {"num_steps": 20, "learning_rate": 1e-4, "gae_lambda": 1.0, "actors": 2},
+    "impala": {"num_steps": 20, "learning_rate": 3e-4, "max_grad_norm": 40.0, "eps": 0.01},
+}
+WITHOUT_ACTORS = {"policy_lag": 0.0, "most_policy_lag": 0.0, "replaced_actors": 0.0}
 
 
 @config
@@ -148,7 +145,6 @@ class ProcgenAgent(Agent):
             raise ValueError(f"algorithm={algorithm!r} should be ppo or a2c without actors in several processes")
         self.seed = int(self.rng.integers(2**31))  # of levels, actions and minibatches
         self.running = np.zeros((2, self.config.num_envs))  # return and length so far of each episode
-        self.loop = None  # until :meth:`prepare`
         self._params, self._state = init_net(self.rng, self.config.net), None  # what the loop starts from
 
     @classmethod
@@ -157,10 +153,8 @@ class ProcgenAgent(Agent):
         defaults = ALGORITHMS.get(fields.get("algorithm", "ppo"), {})
         return Config(**{**defaults, **fields})
 
-    def prepare(self):
-        """Start the environments, the actors and the learner, if they are not running yet."""
-        if self.loop is not None:
-            return
+    def build(self):
+        """Start the environments, the actors and the learner."""
         parallel = "parallel_" if self.config.actors and self.config.algorithm != "a3c" else ""
         build = getattr(shared_ops, f"{parallel}{self.config.algorithm}")
         config = asdict(self.config) | {
@@ -232,7 +226,6 @@ class ProcgenAgent(Agent):
         return evaluate(config, self.params, check_integer("episodes", episodes, 1), seed, deterministic, trained)
 
     def state(self):
-        """Return the arrays of a checkpoint: weights, moments, games and the seed."""
         self.prepare()
         state = self.loop.state()
         if self.config.actors:  # rollouts that they have played ahead are dropped, but their games go on from there
@@ -255,8 +248,3 @@ class ProcgenAgent(Agent):
             super().save(path)
         else:
             self.state()
-
-    def close(self):
-        """Stop the environments, their threads and the actors."""
-        if self.loop is not None:
-            self.loop.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 import numpy as np
 
 from .. import backends
@@ -14,22 +12,20 @@ HELD_OUT = 2**30  # first held-out level; a limited training set lies below
 UNSEEN = 2**20  # number of held-out levels
 MAX_ENVS = 32  # maximum number of parallel episodes
 
-RANGES = MappingProxyType(  # returns of a blind policy, and the best possible ones; Cobbe et al. 2020, App. C
-    {
-        "easy": {
-            "coinrun": (5, 10), "starpilot": (2.5, 64), "caveflyer": (3.5, 12), "dodgeball": (1.5, 19),
-            "fruitbot": (-1.5, 32.4), "chaser": (0.5, 13), "miner": (1.5, 13), "jumper": (3, 10), "leaper": (3, 10),
-            "maze": (5, 10), "bigfish": (1, 40), "heist": (3.5, 10), "climber": (2, 12.6), "plunder": (4.5, 30),
-            "ninja": (3.5, 10), "bossfight": (0.5, 13),
-        },
-        "hard": {
-            "coinrun": (5, 10), "starpilot": (1.5, 35), "caveflyer": (2, 13.4), "dodgeball": (1.5, 19),
-            "fruitbot": (-0.5, 27.2), "chaser": (0.5, 14.2), "miner": (1.5, 20), "jumper": (1, 10), "leaper": (1.5, 10),
-            "maze": (4, 10), "bigfish": (0, 40), "heist": (2, 10), "climber": (1, 12.6), "plunder": (3, 30),
-            "ninja": (2, 10), "bossfight": (0.5, 13),
-        },
-    }
-)  # fmt: skip
+RANGES = {  # returns of a blind policy, and the best possible ones; Cobbe et al. 2020, App. C
+    "easy": {
+        "coinrun": (5, 10), "starpilot": (2.5, 64), "caveflyer": (3.5, 12), "dodgeball": (1.5, 19),
+        "fruitbot": (-1.5, 32.4), "chaser": (0.5, 13), "miner": (1.5, 13), "jumper": (3, 10), "leaper": (3, 10),
+        "maze": (5, 10), "bigfish": (1, 40), "heist": (3.5, 10), "climber": (2, 12.6), "plunder": (4.5, 30),
+        "ninja": (3.5, 10), "bossfight": (0.5, 13),
+    },
+    "hard": {
+        "coinrun": (5, 10), "starpilot": (1.5, 35), "caveflyer": (2, 13.4), "dodgeball": (1.5, 19),
+        "fruitbot": (-0.5, 27.2), "chaser": (0.5, 14.2), "miner": (1.5, 20), "jumper": (1, 10), "leaper": (1.5, 10),
+        "maze": (4, 10), "bigfish": (0, 40), "heist": (2, 10), "climber": (1, 12.6), "plunder": (3, 30),
+        "ninja": (2, 10), "bossfight": (0.5, 13),
+    },
+}  # fmt: skip
 
 
 def score(returns, game, mode):

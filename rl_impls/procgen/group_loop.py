@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ..common.procgen_state import unpack
+from ..common.parts import join_parts, part_of
+from ..common.procgen_state import pack, unpack
 from . import group
 from .actors import actor_config, env_slice, join_states, slice_state
-from .loop import Loop, join_parts, part_of
+from .loop import Loop
 from .parallel import first_state
 from .rollouts import draw_uniforms
 
@@ -52,14 +53,14 @@ class GroupLoop(Loop):
 
     def state(self):
         """Return the state of all processes, as that of one :class:`.loop.Loop`."""
-        return join_parts(self.update.state(), join_states(group.gather_states(self.envs.get_state())))
+        games = join_states(group.gather_states(self.envs.get_state()))
+        return join_parts(learner=self.trained.state(), env=pack(games))
 
     def load_state(self, state):
         """Restore a state of all processes, or of a loop in one process."""
-        self.update.load_state(part_of(state, "learner"))
+        self.trained.load_state(part_of(state, "learner"))
         self.envs.set_state(slice_state(unpack(part_of(state, "env")), self.slice))
 
     def close(self):
-        """Stop the environments and leave the process group."""
         super().close()
         group.leave()

@@ -1,14 +1,10 @@
-"""PPO, A2C and IMPALA: how each learns from a rollout.
-
-Axes: T steps, N environments, B images of a batch, U updates; an image is u8[64, 64, 3].
-"""
+"""PPO, A2C and IMPALA: how each learns from a rollout."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from time import perf_counter
-from types import MappingProxyType
 
 import numpy as np
 
@@ -147,4 +143,4 @@ class Impala(Learner):
         return [self.step(obs, actions, log_probs, rewards, ended, self.truncated)]
 
 
-LEARNERS = MappingProxyType({"ppo": Ppo, "a2c": A2c, "impala": Impala})
+LEARNERS = {"ppo": Ppo, "a2c": A2c, "impala": Impala}

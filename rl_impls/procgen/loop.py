@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..common.op import Op
-from ..common.phases import Phases
+from ..common.parts import join_parts, part_of
+from ..common.phases import Phases, TimedLoop
 from ..common.procgen_env import ProcgenVectorEnv
 from ..common.procgen_state import pack, unpack
 from .learners import LEARNERS
@@ -14,18 +14,7 @@ from .rollouts import STORAGES, draw_uniforms, play
 PHASES = ("environment", "inference", "advantages", "gathering", "learning")
 
 
-def join_parts(learner, env):
-    """Merge the states of the update and of the environments into one dict of arrays, ``learner.*`` and ``env.*``."""
-    parts = {"learner": learner, "env": pack(env)}
-    return {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
-
-
-def part_of(state, part):
-    """Return one part, ``learner`` or ``env``, of a dict made by :func:`join_parts`."""
-    return {name.removeprefix(f"{part}."): value for name, value in state.items() if name.startswith(f"{part}.")}
-
-
-class Loop(Op):
+class Loop(TimedLoop):
     """Loop that plays rollouts and learns from them; every reset restores the same start.
 
     Args:
@@ -43,10 +32,10 @@ class Loop(Op):
     def __init__(self, algorithm, config, options, backend):
         self.config, self.clock = config, Phases(*PHASES)
         self.learner = LEARNERS[algorithm](config, options, backend, self.clock)
-        self.update, self.shape = self.learner.update, self.learner.shape
+        self.trained, self.shape = self.learner.update, self.learner.shape
         self.envs = ProcgenVectorEnv(**config["env"])
         self.storage = STORAGES[options.frames](*self.shape)
-        self.policy = self.update.policy(self.envs.observe())
+        self.policy = self.trained.policy(self.envs.observe())
         self.start = config.get("env_state") or self.envs.get_state()
         self.reset()
 
@@ -71,8 +60,7 @@ class Loop(Op):
         return draw_uniforms(self.config["seed"], number, *self.shape)
 
     def reset(self):
-        """Restore the initial weights and environments."""
-        self.update.reset()
+        self.trained.reset()
         self.envs.set_state(self.start)
         self.clock.reset()
 
@@ -81,23 +69,13 @@ class Loop(Op):
         return np.zeros(0, np.int64)
 
     def close(self):
-        """Stop the environments and their threads."""
         self.envs.close()
-
-    @property
-    def params(self):
-        """Current weights as NumPy arrays, by name."""
-        return self.update.params
-
-    def phases(self):
-        """Return the seconds spent in each phase since the last reset, by name."""
-        return dict(self.clock.seconds)
 
     def state(self):
         """Return all that the next rollout depends on except its number, arrays ``learner.*`` and ``env.*``."""
-        return join_parts(self.update.state(), self.envs.get_state())
+        return join_parts(learner=self.trained.state(), env=pack(self.envs.get_state()))
 
     def load_state(self, state):
         """Restore a state that :meth:`state` returned, in any backend, form or loop, sequential or parallel."""
-        self.update.load_state(part_of(state, "learner"))
+        self.trained.load_state(part_of(state, "learner"))
         self.envs.set_state(unpack(part_of(state, "env")))

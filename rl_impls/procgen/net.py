@@ -7,7 +7,6 @@ is fully connected, and biases ``b_{layer}`` f32[outputs].
 from __future__ import annotations
 
 import math
-from types import MappingProxyType
 
 import numpy as np
 
@@ -29,17 +28,15 @@ def residual_layers():
     return shapes | {"hidden": (2048, 256), "logits": (256, ACTIONS), "return": (256, 1)}
 
 
-NETS = MappingProxyType(
-    {
-        "nature": {
-            "conv0": (8, 8, 3, 32), "conv1": (4, 4, 32, 64), "conv2": (3, 3, 64, 64),
-            "policy": (1024, 512), "logits": (512, ACTIONS), "value": (1024, 512), "return": (512, 1),
-        },
-        "residual": residual_layers(),
-    }
-)  # fmt: skip
-HEADS = MappingProxyType({"logits": 0.01, "return": 1.0})  # gains of the output layers
-GAINS = MappingProxyType({"nature": 2**0.5, "residual": 3**-0.5})  # of other layers; smaller as residual sums grow
+NETS = {
+    "nature": {
+        "conv0": (8, 8, 3, 32), "conv1": (4, 4, 32, 64), "conv2": (3, 3, 64, 64),
+        "policy": (1024, 512), "logits": (512, ACTIONS), "value": (1024, 512), "return": (512, 1),
+    },
+    "residual": residual_layers(),
+}  # fmt: skip
+HEADS = {"logits": 0.01, "return": 1.0}  # gains of the output layers
+GAINS = {"nature": 2**0.5, "residual": 3**-0.5}  # of other layers; smaller as residual sums grow
 
 
 def net_of(params):

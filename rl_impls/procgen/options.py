@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Literal
 
 from ..common.config import config
@@ -50,12 +49,10 @@ FULL = Options(
 
 BFLOAT16 = replace(FULL, precision="bfloat16", acting_weights="cast")
 
-FORMS = MappingProxyType({"naive": Options(), "full": FULL, "bfloat16": BFLOAT16})
+FORMS = {"naive": Options(), "full": FULL, "bfloat16": BFLOAT16}
 
-SOURCES = MappingProxyType(
-    {
-        "naive": "the loops that rl-cluster-benchmark lists, in the style of CleanRL's ppo_procgen.py: images as "
-        "float32, torch's defaults. In addition, images are transposed to channels first, as in Stable-Baselines3, and "
-        "advantages are computed one environment at a time. Its speed relative to CleanRL is not measured",
-    }
-)
+SOURCES = {
+    "naive": "the loops that rl-cluster-benchmark lists, in the style of CleanRL's ppo_procgen.py: images as "
+    "float32, torch's defaults. In addition, images are transposed to channels first, as in Stable-Baselines3, and "
+    "advantages are computed one environment at a time. Its speed relative to CleanRL is not measured",
+}

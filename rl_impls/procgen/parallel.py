@@ -8,15 +8,14 @@ from collections import Counter
 
 import numpy as np
 
-from ..common.op import Op
-from ..common.phases import Phases
+from ..common.parts import join_parts, part_of
+from ..common.phases import Phases, TimedLoop
 from ..common.procgen_env import ProcgenVectorEnv
-from ..common.procgen_state import unpack
+from ..common.procgen_state import pack, unpack
 from .actor_pool import ActorPool
 from .actors import env_slice
 from .cluster import check_installed, check_reachable
 from .learners import LEARNERS
-from .loop import join_parts, part_of
 
 PHASES = ("waiting", "inference", "advantages", "gathering", "learning", "publishing")
 
@@ -46,7 +45,7 @@ def pool_maker(config, backend):
     return RayActorPool
 
 
-class PoolLoop(Op):
+class PoolLoop(TimedLoop):
     """Base of loops that learn from the rollouts of an :class:`.actor_pool.ActorPool`.
 
     Args:
@@ -54,7 +53,7 @@ class PoolLoop(Op):
             last rollout of a call. Benchmarks leave it out: no work may be left running after the timed call.
         pool: the actors.
         start: initial state of all environments.
-        update: trained weights with ``params``, ``reset``, ``state`` and ``load_state``.
+        trained: weights with ``params``, ``reset``, ``state`` and ``load_state``.
         clock: a :class:`~rl_impls.common.phases.Phases`.
 
     Attributes:
@@ -62,8 +61,8 @@ class PoolLoop(Op):
         parts: parts of the losses of the last call, f32[I, U, 3], see :data:`.learners.PARTS`.
     """
 
-    def __init__(self, config, pool, start, update, clock):
-        self.config, self.pool, self.start, self.update, self.clock = config, pool, start, update, clock
+    def __init__(self, config, pool, start, trained, clock):
+        self.config, self.pool, self.start, self.trained, self.clock = config, pool, start, trained, clock
         self.ahead, self.keep_acting = pool.depth - 1, config.get("keep_acting", False)
         self.reset()
 
@@ -108,9 +107,8 @@ class PoolLoop(Op):
             self.pool.request(self.requested)
 
     def reset(self):
-        """Restore the initial environments and weights."""
         self.pool.settle()  # otherwise A3C's workers would apply late gradients to the initial weights
-        self.update.reset()
+        self.trained.reset()
         self.restart_from(self.start)
         self.clock.reset()
         self.lags = Counter()
@@ -132,17 +130,7 @@ class PoolLoop(Op):
         return np.concatenate([indices[:0], *found])
 
     def close(self):
-        """Stop the actors."""
         self.pool.close()
-
-    @property
-    def params(self):
-        """Current weights as NumPy arrays, by name."""
-        return self.update.params
-
-    def phases(self):
-        """Return the seconds per phase since the last reset."""
-        return dict(self.clock.seconds)
 
     def stats(self):
         """Return mean and largest policy lag since the last reset, and the number of actors that died.
@@ -158,12 +146,11 @@ class PoolLoop(Op):
     def state(self):
         """Return the state as :meth:`.loop.Loop.state` does; rollouts played ahead are dropped."""
         self.requested, env_state = None, self.pool.state()
-        return join_parts(self.update.state(), env_state)
+        return join_parts(learner=self.trained.state(), env=pack(env_state))
 
     def load_state(self, state):
-        """Restore a state from any backend, form, or loop, sequential or parallel."""
         self.pool.settle()
-        self.update.load_state(part_of(state, "learner"))
+        self.trained.load_state(part_of(state, "learner"))
         self.restart_from(unpack(part_of(state, "env")))
 
 
@@ -196,7 +183,7 @@ class ParallelLoop(PoolLoop):
         self.lags[int((self.version - self.pool.behind(number)).max())] += 1
         losses = self.learner.learn(rollout, number)
         self.version += 1
-        self.pool.publish(self.version, self.update.params)
+        self.pool.publish(self.version, self.trained.params)
         self.clock("publishing")
         return losses
 
@@ -204,4 +191,4 @@ class ParallelLoop(PoolLoop):
         """Restore the environments, and publish the current weights as version 0."""
         super().restart_from(state)
         self.version = 0
-        self.pool.publish(0, self.update.params)
+        self.pool.publish(0, self.trained.params)

@@ -6,7 +6,7 @@ as one object, which is copied once, to where the learner reads it. Objects that
 The learner's machine must be a node of the cluster (``ray start --address=...``). Every machine must be able to import
 the same version of rl_impls, its backend and Procgen. Ray's own settings, such as its nodes' shared secret, apply.
 
-Axes: T steps, N environments, A actors, D rollouts being played or waiting for the learner.
+Axes: A actors, D rollouts being played or waiting for the learner.
 """
 
 from __future__ import annotations
@@ -53,11 +53,9 @@ class RayActor:
         return version, rollout
 
     def get_state(self):
-        """Return the state of this actor's environments."""
         return self.actor.get_state()
 
     def set_state(self, state):
-        """Restore this actor's environments to a state that :meth:`get_state` returned."""
         self.actor.set_state(state)
 
 

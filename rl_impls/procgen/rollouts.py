@@ -1,11 +1,7 @@
-"""Rollouts of T steps of N environments: their storage, playing them, and their random numbers.
-
-Axes: T steps, N environments, B images of a batch, U updates; an image is u8[64, 64, 3].
-"""
+"""Rollouts of T steps of N environments: their storage, playing them, and their random numbers."""
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -99,7 +95,7 @@ class InPlace:
         return self.rollout
 
 
-STORAGES = MappingProxyType({"copied": Copied, "in_place": InPlace})  # by the option ``frames``
+STORAGES = {"copied": Copied, "in_place": InPlace}  # by the option ``frames``
 
 
 def play(envs, policy, storage, uniforms, clock):

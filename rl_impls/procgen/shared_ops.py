@@ -6,8 +6,6 @@ Each builder takes ``config`` (hyperparameters, see :class:`.loop.Loop`), ``exam
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 import numpy as np
 
 from ..common.op import Op
@@ -27,47 +25,43 @@ def in_place(envs, actions, row):
     return envs.advance(actions, row)[1:]
 
 
-STEPS = MappingProxyType({"copied": copied, "in_place": in_place})  # by the option ``frames``
+STEPS = {"copied": copied, "in_place": in_place}  # by the option ``frames``
 
 
 class EnvStep(Op):
     """T steps of N environments into a rollout of T rows, from the same state after each reset.
 
-    ``env`` are the arguments of :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`; there is one thread per core of
-    this process.
+    actions i32[T, N] from 0 to 14 -> frames u8[N, 64, 64, 3], the last ones, rewards f32[T, N], ended bool[T, N]
+
+    ``config["env"]`` are the arguments of :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`; there is one thread
+    per core of this process.
     """
 
-    def __init__(self, env, num_steps, options):
+    def __init__(self, config, example, *, options, backend):
+        check_installed(backend.name)
         self.step = STEPS[options.frames]
-        self.envs = ProcgenVectorEnv(**env)
-        self.rows = np.empty((num_steps, *self.envs.observation_space.shape), np.uint8)
+        self.envs = ProcgenVectorEnv(**config["env"])
+        self.rows = np.empty((len(example[0]), *self.envs.observation_space.shape), np.uint8)
         self.start = self.envs.get_state()
 
     def __call__(self, actions):
-        """Return the last frames u8[N, 64, 64, 3], rewards f32[T, N] and ended bool[T, N]; ``actions`` is i32[T, N]."""
         rewards, ended = np.empty(actions.shape, np.float32), np.empty(actions.shape, bool)
         for t, row in enumerate(self.rows):
             rewards[t], ended[t] = self.step(self.envs, actions[t], row)
         return self.rows[-1].copy(), rewards, ended
 
     def reset(self):
-        """Restore the games' initial state."""
         self.envs.set_state(self.start)
 
     def close(self):
-        """Stop the games and their threads."""
         self.envs.close()
 
 
-def env_step(config, example, *, options, backend):
-    """Build T steps.  actions i32[T, N] from 0 to 14 -> frames u8[N, 64, 64, 3], rewards f32[T, N], ended bool[T, N]"""
-    check_installed(backend.name)
-    return EnvStep(config["env"], len(example[0]), options)
+env_step = EnvStep
 
 
 def sequential(algorithm, config, options, backend):
     """Return the loop of PPO or A2C in one process, or this process's part of it under torchrun."""
-    check_installed(backend.name)
     if config.get("processes", 1) == 1:
         return Loop(algorithm, config, options, backend)
     from .group_loop import GroupLoop
@@ -75,35 +69,21 @@ def sequential(algorithm, config, options, backend):
     return GroupLoop(algorithm, config, options, backend)
 
 
-def ppo(config, example, *, options, backend):
-    """Build PPO's loop over I rollouts, see :class:`.loop.Loop`.
+def loop_of(make, algorithm):
+    """Return the builder of an algorithm's loop over I rollouts, made by ``make(algorithm, config, options, backend)``.
 
     numbers i64[I] -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]
     """
-    return sequential("ppo", config, options, backend)
+
+    def build(config, example, *, options, backend):
+        check_installed(backend.name)
+        return make(algorithm, config, options, backend)
+
+    return build
 
 
-def a2c(config, example, *, options, backend):
-    """Build A2C's loop; arguments and results as in :func:`ppo`."""
-    return sequential("a2c", config, options, backend)
-
-
-def impala(config, example, *, options, backend):
-    """Build the sequential loop of IMPALA's update; arguments and results as in :func:`ppo`."""
-    check_installed(backend.name)
-    return Loop("impala", config, options, backend)
-
-
-def parallel_ppo(config, example, *, options, backend):
-    """Build PPO's loop with actor processes, see :class:`.parallel.ParallelLoop`."""
-    check_installed(backend.name)
-    return ParallelLoop("ppo", config, options, backend)
-
-
-def parallel_impala(config, example, *, options, backend):
-    """Build IMPALA's loop with actor processes, see :class:`.parallel.ParallelLoop`."""
-    check_installed(backend.name)
-    return ParallelLoop("impala", config, options, backend)
+ppo, a2c, impala = loop_of(sequential, "ppo"), loop_of(sequential, "a2c"), loop_of(Loop, "impala")
+parallel_ppo, parallel_impala = loop_of(ParallelLoop, "ppo"), loop_of(ParallelLoop, "impala")
 
 
 def a3c(config, example, *, options, backend):

@@ -1,7 +1,4 @@
-"""Policy and value nets in torch, and the policy that samples actions with one.
-
-Axes: N environments, B images, A = 15 actions.
-"""
+"""Policy and value nets in torch, and the policy that samples actions with one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The DQN in JAX.
-
-Axes: B transitions (or N boards), O cells per board, A = 4 actions, T steps. Weights are dicts of ``w{k}`` f32[I, O]
-and ``b{k}`` f32[O] for each layer k. Builders take the arguments of those in :mod:`._numpy`.
-"""
+"""The DQN in JAX; builders take the arguments of those in :mod:`._numpy`."""
 
 from __future__ import annotations
 
@@ -85,16 +81,11 @@ def act(config, example, *, options, compiler):
     return lambda obs, explore, random_actions: np.asarray(net(obs, explore, random_actions))
 
 
-def train_step(config, example, *, options, compiler):
-    """Make one Adam update of the Huber loss, as in :func:`make_update`; return the loss before it, f32[]."""
-    check_supported("processes", options, compiler)
-    return TrainStep(config, example, options, compiler)
-
-
 class TrainStep(Learner):
-    """One update of the online network, which donates the buffers of weights and moments."""
+    """One update of :func:`make_update`, which donates the buffers of weights and moments."""
 
-    def __init__(self, config, example, options, compiler):
+    def __init__(self, config, example, *, options, compiler):
+        check_supported("processes", options, compiler)
         update, optimizer = make_update(config, options)
         super().__init__(config, optimizer, compiler)
         self.options = options
@@ -113,6 +104,9 @@ class TrainStep(Learner):
         flags = np.zeros(len(obs), bool), np.zeros(len(obs), np.int32)
         select = functools.partial(select_actions, dtype=DTYPES[self.options.precision])
         return Actor(self, self.compiler.compile(select, (self.weights, obs, *flags)), own)
+
+
+train_step = TrainStep
 
 
 class Actor:
@@ -134,15 +128,10 @@ class Actor:
         return np.asarray(self.call(self.weights if self.own else self.learner.weights, *args))
 
 
-def env_step(config, example, *, options, compiler):
-    """Make T steps.  actions i32[T, N], draws i32[T, N, 3] -> boards f32[N, O], rewards f32[T, N], ended bool[T, N]"""
-    return EnvStep(config, example, compiler)
-
-
 class EnvStep(Op):
-    """T steps of N environments in one compiled program, starting from ``config["env_state"]`` after each reset."""
+    """The T steps of :class:`._numpy.EnvStep` in one compiled program."""
 
-    def __init__(self, config, example, compiler):
+    def __init__(self, config, example, *, options, compiler):
         self.compiler, self.start, geometry = compiler, config["env_state"], config.get("geometry", Geometry())
         self.reset()
 
@@ -158,13 +147,14 @@ class EnvStep(Op):
         self.call = compiler.compile(steps, (self.state, *example), donate_argnums=0)
 
     def reset(self):
-        """Restore the initial games."""
         self.state = to_device(as_state(self.start), self.compiler)
 
     def __call__(self, actions, draws):
-        """Make the T steps; arguments and results are those of :func:`env_step`."""
         self.state, out = self.call(self.state, actions, draws)
         return out
+
+
+env_step = EnvStep
 
 
 def as_state(arrays):
@@ -183,7 +173,7 @@ def sample(config, example, *, options, compiler):
     i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]. A compiled program copies the batch to the device once, as
     an update does with its arguments.
     """
-    replay_buffer = Remember(config, options).replay_buffer
+    replay_buffer = Remember(config, example, options=options, compiler=compiler).replay_buffer
     batch_of = assemble(config, example, options=options, compiler=compiler)
     batch = batch_of(replay_buffer.sample(np.asarray(example[0])))
     copy = compiler.compile(

@@ -1,8 +1,5 @@
 """Reference implementation of the DQN (Mnih et al. 2015) in NumPy; it computes in the precision of its inputs.
 
-Axes: B transitions (or N boards), O cells per board, A = 4 actions, T steps, K transitions to store. Weights are dicts
-of ``w{k}`` f[I, O] and ``b{k}`` f[O] for each layer k.
-
 Each builder takes the op's configuration ``config``, the ``example`` arguments of its first call, the ``options``
 (:class:`.options.Options`) and a ``compiler`` (:class:`~rl_impls.compilers.Compiler`), and returns the op. Its
 docstring describes the op's arguments and result. ``config["params"]`` are the weights.
@@ -77,29 +74,22 @@ def act(config, example, *, options, compiler):
     )
 
 
-def env_step(config, example, *, options, compiler):
+class EnvStep(Op):
     """Make T steps.  actions i32[T, N], draws i32[T, N, 3] -> boards f32[N, O], rewards f32[T, N], ended bool[T, N]
 
-    `draws` are food, start and heading. ``config`` has ``env_state``, the initial games as
+    `draws` are food, start and heading. ``config`` has ``env_state``, the games after each reset as
     :meth:`.vector_env.SnakeVectorEnv.get_state` returns them, and optionally ``geometry``.
     """
-    return EnvStep(config, options)
 
-
-class EnvStep(Op):
-    """T steps of N environments, starting from ``config["env_state"]`` after each reset."""
-
-    def __init__(self, config, options):
+    def __init__(self, config, example, *, options, compiler):
         self.start = config["env_state"]
         self.envs = ENVIRONMENTS[options.environment](len(self.start["head"]), config.get("geometry", Geometry()))
         self.reset()
 
     def reset(self):
-        """Restore the initial games."""
         self.envs.set_state(self.start)
 
     def __call__(self, actions, draws):
-        """Make the T steps; arguments and results are those of :func:`env_step`."""
         rewards, ended = np.empty(actions.shape, np.float32), np.empty(actions.shape, bool)
         for t in range(len(actions)):
             obs, rewards[t], terminated, truncated, _ = self.envs.advance(actions[t], draws[t])
@@ -107,34 +97,33 @@ class EnvStep(Op):
         return obs, rewards, ended
 
 
-def remember(config, example, *, options, compiler):
+env_step = EnvStep
+
+
+class Remember(Op):
     """Store K transitions [K, ...] one by one; return the number stored and the newest board, f32[O].
 
     The replay buffer starts full with ``config["stored"]``, columns [M, ...] of :data:`.memory.FIELDS`, oldest first.
     """
-    return Remember(config, options)
 
-
-class Remember(Op):
-    """Stores transitions in a replay buffer, see :func:`remember`."""
-
-    def __init__(self, config, options):
+    def __init__(self, config, example, *, options, compiler):
         stored = config["stored"]
         self.replay_buffer = make_buffer(options.memory, len(stored[0]), stored[0].shape[1])
         self.replay_buffer.restore(*stored)
         self.mark = self.replay_buffer.mark()
 
     def reset(self):
-        """Restore the initial contents."""
         self.replay_buffer.rewind(self.mark)
 
     def __call__(self, *columns):
-        """Store K transitions one by one; arguments and results are those of :func:`remember`."""
         push = self.replay_buffer.push
         for item in zip(*columns):
             push(*item)
         stored = len(self.replay_buffer)
         return stored, np.asarray(self.replay_buffer.sample(np.array([stored - 1]))[0][0], np.float32)
+
+
+remember = Remember
 
 
 def assemble(config, example, *, options, compiler):
@@ -145,8 +134,8 @@ def assemble(config, example, *, options, compiler):
 def sample(config, example, *, options, compiler):
     """Return stored rows as a batch, row 0 the oldest.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]
 
-    The replay buffer is that of :func:`remember`.
+    The replay buffer is that of :class:`Remember`.
     """
-    replay_buffer = Remember(config, options).replay_buffer
+    replay_buffer = Remember(config, example, options=options, compiler=compiler).replay_buffer
     batch_of = assemble(config, example, options=options, compiler=compiler)
     return lambda rows: batch_of(replay_buffer.sample(rows))

@@ -1,8 +1,4 @@
-"""The DQN in torch.
-
-Axes: B transitions (or N boards), O cells per board, A = 4 actions. Weights are dicts of ``w{k}`` f32[I, O] and
-``b{k}`` f32[O] for each layer k. Builders take the arguments of those in :mod:`._numpy`.
-"""
+"""The DQN in torch; builders take the arguments of those in :mod:`._numpy`."""
 
 from __future__ import annotations
 
@@ -68,7 +64,8 @@ class TrainStep(Learner):
 
     def __init__(self, config, example, options, compiler):
         make = functools.partial(make_net, options=options, compiler=compiler)
-        super().__init__(config, options.optimizer, make, flat=options.parameters == "flat")
+        flat, scaled = options.parameters == "flat", options.precision == "float16"
+        super().__init__(config, options.optimizer, make, flat, scaled, place(compiler))
         self.options, self.compiler, by_hand = options, compiler, options.gradient == "by_hand"
         self.bootstrap = self.net if config.get("target_frequency") == 0 else self.target_net
         loss = (make_gradient if by_hand else make_loss)(self.net, self.bootstrap, config["gamma"])
@@ -76,20 +73,12 @@ class TrainStep(Learner):
         self.differentiate = self.loss if by_hand else self.autograd
         self.clip = self.clip_with(config["max_grad_norm"])
         self.set_to_none = options.zero_grad == "none"
-        self.scaler = self.new_scaler()
-
-    def new_scaler(self):
-        """Return a scaler of the loss (Micikevicius et al. 2018), which changes nothing unless float16 is chosen."""
-        return torch.amp.GradScaler(place(self.compiler), enabled=self.options.precision == "float16")
 
     def __call__(self, *batch):
         """Update on one batch of :func:`make_loss`; return the loss before the update, f32[]."""
         with threads_of(self.options), cuda_flags(self.options):
             loss = self.differentiate(*batch)
-            self.scaler.unscale_(self.optimizer)
-            self.clip()
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
+            self.clip_and_step()
         return loss
 
     def autograd(self, *batch):
@@ -99,26 +88,6 @@ class TrainStep(Learner):
         self.optimizer.zero_grad(set_to_none=self.set_to_none)
         self.scaler.scale(loss).backward()
         return loss.detach()
-
-    def reset(self):
-        """Restore the initial weights, moments and loss scale."""
-        super().reset()
-        self.scaler = self.new_scaler()
-
-    def state(self):
-        """Return the state of a :class:`Learner` and, for float16, the loss scale and its updates since it changed."""
-        scaling = self.scaler.state_dict()
-        kept = {"loss_scale": np.array([scaling["scale"], scaling["_growth_tracker"]])} if scaling else {}
-        return super().state() | kept
-
-    def load_state(self, state):
-        """Restore a state, from any backend and precision."""
-        super().load_state(state)
-        self.scaler = self.new_scaler()
-        if self.scaler.is_enabled() and "loss_scale" in state:
-            scale, updates = state["loss_scale"].tolist()
-            scaling = self.scaler.state_dict() | {"scale": scale, "_growth_tracker": int(updates)}
-            self.scaler.load_state_dict(scaling)
 
     def clip_with(self, norm):
         """Return a function that clips the online network's gradient, over all parameters, to `norm`."""
@@ -228,7 +197,7 @@ def tensor_of_list(column, dtype):
 
 def sample(config, example, *, options, compiler):
     """Return stored rows as a batch, row 0 the oldest.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]"""
-    replay_buffer = Remember(config, options).replay_buffer
+    replay_buffer = Remember(config, example, options=options, compiler=compiler).replay_buffer
     batch_of = assemble(config, example, options=options, compiler=compiler)
     return lambda rows: batch_of(replay_buffer.sample(rows))
 

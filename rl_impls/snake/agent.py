@@ -12,6 +12,7 @@ from ..common.agent import Agent, stored_config
 from ..common.checks import check_integer
 from ..common.config import Field, OneOf, config
 from ..common.episodes import finished, mean
+from ..common.parts import part_of
 from ..params import count_mlp, init_mlp, load_with_metadata
 from .env import ACTIONS, DRAWS, Geometry
 from .loop import games_in, stored_in
@@ -109,7 +110,7 @@ class SnakeAgent(Agent):
 
     def __init__(self, backend=backends.AUTO, form=None, *, seed, **config):
         super().__init__(backend, form, seed=seed, **config)
-        self.loop, self._state = None, None  # the latter is that of a checkpoint, until the loop is built from it
+        self._state = None  # that of a checkpoint, until the loop is built from it
         self.running = np.zeros((2, self.config.num_envs))  # return and length so far of each running episode
 
     @classmethod
@@ -132,10 +133,8 @@ class SnakeAgent(Agent):
                 changes["form"] = "full"
         return super().load(path, **changes)
 
-    def prepare(self):
+    def build(self):
         """Build the loop, from the checkpoint if one was loaded, or else from new weights and random play."""
-        if self.loop is not None:
-            return
         config, state = self.config, self._state
         if state is None:
             weights = init_mlp(self.rng, config.sizes)
@@ -165,7 +164,7 @@ class SnakeAgent(Agent):
     def params(self):
         """The online weights as NumPy: ``w{k}`` f32[I, O], ``b{k}`` f32[O]."""
         if self._state is not None:
-            return {k.removeprefix("online."): v for k, v in self._state.items() if k.startswith("online.")}
+            return part_of(self._state, "online")
         self.prepare()
         return self.loop.params
 
@@ -194,20 +193,13 @@ class SnakeAgent(Agent):
         return play(self.config, self.params, check_integer("episodes", episodes, 1), seed)
 
     def state(self):
-        """Return weights, moments, replay buffer, games and running episodes."""
         if self._state is None:
             self.prepare()
         return (self.loop.state() if self._state is None else self._state) | {"running": self.running.copy()}
 
     def load_state(self, arrays):
-        """Restore what :meth:`state` returned."""
         self.close()
         self.loop, self._state, self.running = None, dict(arrays), np.array(arrays["running"])
-
-    def close(self):
-        """Stop the threads and processes of the loop."""
-        if self.loop is not None:
-            self.loop.close()
 
 
 def draw(rng, *shape):

@@ -117,7 +117,6 @@ class DistributedTrainStep(Op):
 
     @property
     def params(self):
-        """The online weights as NumPy, by name."""
         return self.train.params
 
     def answer(self):
@@ -158,7 +157,6 @@ class DistributedTrainStep(Op):
             self.pipe.send((name, *args))
 
     def reset(self):
-        """Restore the initial weights and moments in both processes."""
         self.tell("reset")
         self.train.reset()
 
@@ -168,7 +166,6 @@ class DistributedTrainStep(Op):
         self.train.sync_target()
 
     def load_state(self, state):
-        """Load arrays by name, as returned by ``state``, possibly of another backend, in both processes."""
         self.train.load_state(state)
         self.tell("load_state", self.train.state())  # without what else a loop's state holds
 

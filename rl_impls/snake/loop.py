@@ -1,7 +1,6 @@
 """The DQN training loop (Mnih et al. 2015): act, step, store, and update every few environment steps.
 
-The time of each phase is recorded. Axes: T steps, N environments, O cells per board, B transitions of a batch,
-U updates.
+The time of each phase is recorded.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from ..common.op import Op
-from ..common.phases import Phases, untimed
+from ..common.parts import join_parts
+from ..common.phases import Phases, TimedLoop, untimed
 from .env import Geometry
 from .memory import FIELDS, make_buffer
 from .vector_env import ENVIRONMENTS, STATE
@@ -20,7 +19,7 @@ PHASES = ("environment", "inference", "memory", "learning", "waiting")
 CHUNK = 32  # environment steps that the actor thread plays ahead
 
 
-class Loop(Op):
+class Loop(TimedLoop):
     """T steps of N environments, with an update every ``options.train_frequency`` of them.
 
     The arguments are those of :func:`.shared_ops.collect_and_learn`.
@@ -37,7 +36,7 @@ class Loop(Op):
         self.mark = self.replay_buffer.mark()
         self.assemble = backend.build("snake", "assemble", {}, (), options, compiler)
         batch = [backend.to_device(np.zeros((rows.shape[1], *column.shape[1:]), column.dtype)) for column in stored]
-        self.learner = backend.build("snake", "train_step", config, tuple(batch), options, compiler)
+        self.trained = self.learner = backend.build("snake", "train_step", config, tuple(batch), options, compiler)
         self.actor = self.make_actor(np.zeros((num_envs, stored[0].shape[1]), np.float32))
         self.wait, self.to_host = backend.wait, backend.to_host
         self.clock = Phases(*PHASES)
@@ -92,7 +91,6 @@ class Loop(Op):
         return losses
 
     def reset(self):
-        """Restore the initial games, replay buffer and networks."""
         self.learner.reset()
         self.replay_buffer.rewind(self.mark)
         self.resume(self.start, self.first_step)
@@ -109,33 +107,18 @@ class Loop(Op):
         return state_of(self.learner, self.replay_buffer, self.envs.get_state(), self.step)
 
     def load_state(self, state):
-        """Continue from the state of a loop, possibly on another backend or form."""
         self.learner.load_state(state)
         self.replay_buffer.restore(*stored_in(state))
         self.resume(games_in(state), int(state["global_step"]))
 
     def close(self):
-        """Stop the processes of the learner, if it has any."""
         self.learner.close()
-
-    @property
-    def params(self):
-        """The online weights as NumPy, by name."""
-        return self.learner.params
-
-    def phases(self):
-        """Return the seconds spent in each phase since the last reset, by name."""
-        return dict(self.clock.seconds)
 
 
 def state_of(learner, replay_buffer, env_state, step):
     """Return a loop's state as NumPy arrays: the learner's, ``replay_buffer.*``, ``env.*`` and ``global_step``."""
-    return {
-        **learner.state(),
-        **{f"replay_buffer.{name}": column for name, column in zip(FIELDS, replay_buffer.arrays())},
-        **{f"env.{name}": value for name, value in env_state.items()},
-        "global_step": np.array(step),
-    }
+    parts = join_parts(replay_buffer=dict(zip(FIELDS, replay_buffer.arrays())), env=env_state)
+    return {**learner.state(), **parts, "global_step": np.array(step)}
 
 
 def stored_in(state):
@@ -186,7 +169,6 @@ class ThreadedLoop(Loop):
         return [self.play(*draw, untimed) for draw in drawn]
 
     def close(self):
-        """Stop the thread, and the processes of the learner."""
         self.pool.shutdown()
         super().close()
 

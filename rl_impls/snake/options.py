@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Literal
 
 from ..common.config import config
@@ -74,8 +73,8 @@ class Options:
 
 
 CUDA = "torch-cuda", "torch-compile-cuda"
-OF_TORCH = MappingProxyType({"tf32": CUDA, "cudnn_benchmark": CUDA, "precision": ("torch", *CUDA)})
-ONLY = MappingProxyType({"quantised": ("onnx",), "processes": ("torch",), **OF_TORCH})
+OF_TORCH = {"tf32": CUDA, "cudnn_benchmark": CUDA, "precision": ("torch", *CUDA)}
+ONLY = {"quantised": ("onnx",), "processes": ("torch",), **OF_TORCH}
 
 
 def check_supported(option, options, compiler):
@@ -88,21 +87,19 @@ def check_supported(option, options, compiler):
             raise ValueError(f"{name}={value!r} is not available on {compiler.backend}, only on {only}{hint}")
 
 
-HELPFUL = MappingProxyType(
-    {
-        "memory": "ring",
-        "batches": "stacked",
-        "tensors": "direct",
-        "zero_grad": "none",
-        "relu": "inplace",
-        "inference": "inference_mode",
-        "acting": "numpy",
-        "optimizer": "fused",
-        "parameters": "flat",
-        "gradient": "by_hand",
-        "threads": "all",
-    }
-)
+HELPFUL = {
+    "memory": "ring",
+    "batches": "stacked",
+    "tensors": "direct",
+    "zero_grad": "none",
+    "relu": "inplace",
+    "inference": "inference_mode",
+    "acting": "numpy",
+    "optimizer": "fused",
+    "parameters": "flat",
+    "gradient": "by_hand",
+    "threads": "all",
+}
 
 FULL = replace(Options(), **HELPFUL)
 BY_AUTOGRAD = replace(FULL, gradient="autograd", parameters="separate")
@@ -110,28 +107,24 @@ PLAIN = Options(
     memory="ring", batches="stacked", zero_grad="none", inference="no_grad", optimizer="default", threads="all"
 )
 
-FORMS = MappingProxyType(
-    {
-        "naive": Options(),
-        "plain": PLAIN,
-        "full": FULL,
-        "vectorised": replace(FULL, environment="vectorised"),
-        "compiled": replace(FULL, environment="vectorised", loop="scan"),
-        "threaded": replace(FULL, environment="vectorised", collection="thread"),
-        "bfloat16": replace(BY_AUTOGRAD, precision="bfloat16"),
-        "float16": replace(BY_AUTOGRAD, precision="float16"),
-        "int8": replace(FULL, quantised="int8"),
-        "ddp": replace(BY_AUTOGRAD, processes=2),
-        "tf32": replace(FULL, tf32=True, cudnn_benchmark=True),
-        **{f"only_{option}": replace(Options(), **{option: value}) for option, value in HELPFUL.items()},
-    }
-)
+FORMS = {
+    "naive": Options(),
+    "plain": PLAIN,
+    "full": FULL,
+    "vectorised": replace(FULL, environment="vectorised"),
+    "compiled": replace(FULL, environment="vectorised", loop="scan"),
+    "threaded": replace(FULL, environment="vectorised", collection="thread"),
+    "bfloat16": replace(BY_AUTOGRAD, precision="bfloat16"),
+    "float16": replace(BY_AUTOGRAD, precision="float16"),
+    "int8": replace(FULL, quantised="int8"),
+    "ddp": replace(BY_AUTOGRAD, processes=2),
+    "tf32": replace(FULL, tf32=True, cudnn_benchmark=True),
+    **{f"only_{option}": replace(Options(), **{option: value}) for option, value in HELPFUL.items()},
+}
 
-SOURCES = MappingProxyType(
-    {
-        "naive": "the loop as the source describes it, with transitions as Python lists, unlike any library: "
-        "0.62 to 0.68 times as fast as CleanRL's dqn.py on the same game, net and settings",
-        "plain": "the loop as users of CleanRL write it: a ring buffer of arrays, batches converted to tensors, "
-        "no_grad while acting, torch's defaults",
-    }
-)
+SOURCES = {
+    "naive": "the loop as the source describes it, with transitions as Python lists, unlike any library: "
+    "0.62 to 0.68 times as fast as CleanRL's dqn.py on the same game, net and settings",
+    "plain": "the loop as users of CleanRL write it: a ring buffer of arrays, batches converted to tensors, "
+    "no_grad while acting, torch's defaults",
+}

@@ -1,7 +1,4 @@
-"""Benchmark problems of snake: seeded inputs and the cost of each op in FLOPs and bytes.
-
-N environments, B transitions of a batch, T steps; boards of 10 x 10 cells, the net 100-256-256-4.
-"""
+"""Benchmark problems of snake: seeded inputs and the cost of each op in FLOPs and bytes."""
 
 from __future__ import annotations
 
@@ -87,16 +84,6 @@ def forward_flops(num_envs: int) -> float:
     return 2.0 * MULTIPLICATIONS * num_envs
 
 
-def forward_bytes(num_envs: int) -> float:
-    """Return the bytes of boards read and Q-values written."""
-    return 4.0 * (SIZES[0] + SIZES[-1]) * num_envs
-
-
-def step_bytes(num_envs: int) -> float:
-    """Return the bytes of eight steps: actions and draws read; rewards, ends and last boards written."""
-    return (8 * (4 + 3 * 4 + 4 + 1) + 4.0 * DIM**2) * num_envs
-
-
 def transition_bytes(count: int) -> float:
     """Return the bytes of both boards of each transition, read and written."""
     return 2 * 2 * 4.0 * DIM**2 * count
@@ -107,11 +94,6 @@ def train_flops(batch_size: int) -> float:
     return 2.0 * batch_size * (4 * MULTIPLICATIONS - SIZES[0] * SIZES[1])
 
 
-def loop_flops(num_steps: int, num_envs: int, train_frequency: int, batch_size: int) -> float:
-    """Return the FLOPs of one forward pass per environment step, and of the updates."""
-    return num_steps * num_envs * (forward_flops(1) + train_flops(batch_size) / train_frequency)
-
-
 def problem(op: str, config: dict[str, Any], *args: Any, **more: Any) -> Problem:
     """Create a problem of this workload."""
     return Problem("snake", op, config, args, **more)
@@ -120,10 +102,10 @@ def problem(op: str, config: dict[str, Any], *args: Any, **more: Any) -> Problem
 def forward(seed: int, num_envs: int, form: str = "full") -> Problem:
     """Q-values of one board per environment; int8 products do not count as FLOPs."""
     rng = np.random.default_rng(seed)
-    cost = {} if form == "int8" else {"flops": forward_flops(num_envs), "bytes": forward_bytes(num_envs)}
+    cost = {"flops": forward_flops(num_envs), "bytes": 4.0 * (SIZES[0] + SIZES[-1]) * num_envs}
     return problem(
         "forward", config(rng), boards(rng, num_envs), io="host", unit="boards", items=num_envs,
-        unreferenced=UNREFERENCED.get(form, ""), **cost,
+        unreferenced=UNREFERENCED.get(form, ""), **({} if form == "int8" else cost),
     )  # fmt: skip
 
 
@@ -143,7 +125,9 @@ def env_step(seed: int, num_envs: int) -> Problem:
     rng = np.random.default_rng(seed)
     return problem(
         "env_step", {"env_state": start_state(rng, num_envs)}, moves(rng, 8, num_envs), draws(rng, 8, num_envs),
-        unit="environment steps", items=8 * num_envs, bytes=step_bytes(num_envs),
+        unit="environment steps", items=8 * num_envs,
+        # actions and draws read; rewards, ends and last boards written
+        bytes=(8 * (4 + 3 * 4 + 4 + 1) + 4.0 * DIM**2) * num_envs,
     )  # fmt: skip
 
 
@@ -194,7 +178,7 @@ def collect_and_learn(seed: int, num_envs: int, train_frequency: int, batch_size
     return problem(
         "collect_and_learn", everything, explore, moves(rng, num_steps, num_envs), draws(rng, num_steps, num_envs),
         rows, io="own", unit="environment steps", items=total,
-        flops=loop_flops(num_steps, num_envs, train_frequency, batch_size), max_calls=1,
+        flops=total * (forward_flops(1) + train_flops(batch_size) / train_frequency), max_calls=1,
         unreferenced="rounding changes which moves are taken; the workload's own tests replay the moves in float64",
         options={"train_frequency": train_frequency, "batch_size": batch_size},
     )  # fmt: skip

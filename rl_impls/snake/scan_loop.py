@@ -6,16 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..common.op import Op
-from ..common.phases import Phases
-from ._jax import DTYPES, TrainStep, as_arrays, as_state, make_update, select_actions, to_device
+from ..common.jax_learner import ProgramLoop, to_device
+from ._jax import DTYPES, TrainStep, as_arrays, as_state, make_update, select_actions
 from .env import Geometry
 from .jax_env import observe, step
 from .loop import games_in, state_of, stored_in
 from .memory import make_buffer
 from .options import check_supported
-
-PHASES = ("program", "transfer")  # phases inside a single program cannot be timed separately
 
 
 def make_program(config, options, num_envs):
@@ -72,39 +69,24 @@ def make_program(config, options, num_envs):
     return program
 
 
-class ScanLoop(Op):
-    """The loop of :class:`.loop.Loop` as one compiled JAX program, with the same arguments."""
+class ScanLoop(ProgramLoop):
+    """The loop of :class:`.loop.Loop` as one compiled JAX program, with the same arguments.
+
+    ``played`` is games, boards, ring, and the numbers of pushes and steps.
+    """
 
     def __init__(self, config, example, options, backend):
         explore, _, _, rows = example
         self.config, self.compiler, num_envs = config, backend.new_compiler(), explore.shape[1]
-        for option in ("quantised", "processes"):
-            check_supported(option, options, self.compiler)
+        check_supported("quantised", options, self.compiler)
         batch = [np.zeros((rows.shape[1], *column.shape[1:]), column.dtype) for column in config["stored"]]
-        self.learner = TrainStep(config, batch, options, self.compiler)
-        self.clock = Phases(*PHASES)
+        super().__init__(TrainStep(config, batch, options=options, compiler=self.compiler))
         self.replay_buffer = make_buffer("ring", config["capacity"], config["stored"][0].shape[1])
         self.reset()
         program = make_program(config, options, num_envs)
         self.run = self.compiler.compile(program, (self.carry, *example), donate_argnums=0)
 
-    def __call__(self, explore, random_actions, draws, rows):
-        """Play T steps and learn in between; see :func:`.shared_ops.collect_and_learn`."""
-        self.clock.start()
-        carry, out = jax.block_until_ready(self.run(self.carry, explore, random_actions, draws, rows))
-        self.learner.weights, self.learner.moments, self.learner.target_weights, *self.played = carry
-        self.clock("program")
-        out = tuple(map(np.asarray, out))
-        self.clock("transfer")
-        return out
-
-    @property
-    def carry(self):
-        """The program's carry: weights, moments, target weights, games, boards, ring, numbers of pushes and steps."""
-        return (self.learner.weights, self.learner.moments, self.learner.target_weights, *self.played)
-
     def reset(self):
-        """Restore the initial games, replay ring and networks."""
         self.learner.reset()
         self.resume(self.config["env_state"], self.config["stored"], self.config["step"])
         self.clock.reset()
@@ -128,15 +110,5 @@ class ScanLoop(Op):
         return state_of(self.learner, self.replay_buffer, as_arrays(games), int(step))
 
     def load_state(self, state):
-        """Continue from the state of a loop, whatever its backend and form."""
         self.learner.load_state(state)
         self.resume(games_in(state), stored_in(state), int(state["global_step"]))
-
-    @property
-    def params(self):
-        """The online weights as NumPy, by name."""
-        return self.learner.params
-
-    def phases(self):
-        """Return the seconds spent in the program, and in copying its results, since the last reset."""
-        return dict(self.clock.seconds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from numbers import Integral
-from types import MappingProxyType
 
 import gymnasium
 import numpy as np
@@ -306,7 +305,6 @@ class PlainEnvs:
         return np.array([env.observation().reshape(-1) for env in self.envs])
 
     def get_state(self):
-        """Return the games as arrays by name."""
         dim, cells = self.geometry.dim, self.geometry.cells
         columns = {name: [] for name in STATE}
         for env in self.envs:
@@ -319,7 +317,6 @@ class PlainEnvs:
         return {name: np.array(column) for name, column in columns.items()}
 
     def set_state(self, state):
-        """Restore the games from arrays by name."""
         dim = self.geometry.dim
         for i, env in enumerate(self.envs):
             oldest_last = np.argsort(-state["lifetimes"][i], kind="stable")[: state["length"][i]]
@@ -352,4 +349,4 @@ class VectorisedEnvs:
         return self.env.observe(self.env.envs).reshape(self.env.num_envs, -1)
 
 
-ENVIRONMENTS = MappingProxyType({"plain": PlainEnvs, "vectorised": VectorisedEnvs})
+ENVIRONMENTS = {"plain": PlainEnvs, "vectorised": VectorisedEnvs}

@@ -4,8 +4,8 @@ Agents walk a 21 x 21 world inside walls, in which gems (+10), food (+5) and bon
 a wall costs 1, and other agents block the way. Each agent has its own implicit quantile network (Dabney et al. 2018)
 with noisy dueling heads over five stacked frames, its own optimiser and its own replay memory of 3-step transitions.
 
-Ops, with N agents, K worlds of C = 441 cells, B = 64 transitions, F = 150 numbers per frame, S = 5 F, Q = 12
-quantiles, A = 4 moves and M = 755 noise numbers:
+Axes in all modules: N agents, K worlds of C = 441 cells, T turns, B = 64 transitions, F = 150 numbers per frame,
+S = 5 F, Q = 12 quantiles, A = 4 moves and M = 755 noise numbers. Ops:
 
 ==================  =================================================================================================
 ``observe``         -> f32[N, K, F], observations of all agents

@@ -1,6 +1,6 @@
 """IQN (Dabney et al. 2018) in JAX, written for one agent and mapped over agents by ``vmap`` if they are batched.
 
-:mod:`._numpy` describes the axes and the arguments of the builders.
+:mod:`._numpy` describes the arguments of the builders.
 """
 
 from __future__ import annotations

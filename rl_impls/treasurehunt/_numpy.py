@@ -2,8 +2,6 @@
 
 Weights are dicts of arrays [N, ...], one slice per agent; every function accepts them with or without that axis.
 
-Axes: N agents, K worlds, B transitions, S state size, Q quantiles, A = 4 actions, M noise numbers, F frame size.
-
 Op builders take ``config``, the configuration of the op; ``example``, example arguments; ``options``, a
 :class:`.options.Options`; and ``compiler``, a :class:`~rl_impls.compilers.Compiler`. Their docstrings describe the
 arguments and the result of the op that they return.

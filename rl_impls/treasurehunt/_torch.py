@@ -1,6 +1,6 @@
 """IQN (Dabney et al. 2018) in torch, for one agent or batched over agents with weights [N, ...].
 
-Axes and builders are those of :mod:`._numpy`.
+Builders are those of :mod:`._numpy`.
 """
 
 from __future__ import annotations
@@ -112,7 +112,6 @@ class Iqn(nn.Module):
 
     @torch.no_grad()
     def load(self, params):
-        """Copy new weights into the parameters."""
         for name, weight in self.weights.items():
             weight.copy_(torch.from_numpy(params[name]))
 
@@ -135,7 +134,6 @@ class Actor(nn.Module):
         self.net = net
 
     def load(self, params):
-        """Copy new weights into the net."""
         self.net.load(params)
 
     def forward(self, *args):

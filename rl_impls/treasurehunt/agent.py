@@ -11,11 +11,11 @@ from .. import backends
 from ..common.agent import Agent
 from ..common.checks import check_integer
 from ..common.config import Field, OneOf, config
+from ..common.parts import join_parts, part_of
 from ..params import signature
 from ._numpy import NOISY, QUANTILES, init_params, layer_sizes, noise_size
 from .memory import FRAMES, MIN_ROWS, Memory
 from .options import FORMS
-from .team import entries
 from .vector_env import ACTIONS, DRAWS, ArrayWorlds, Settings
 
 
@@ -84,14 +84,11 @@ class TreasurehuntAgents(Agent):
         self.worlds = ArrayWorlds(self.settings, config.num_worlds)
         # tracks the valid starts, which are the same for all agents; its rows stay empty
         self.mirror = Memory(1, config.num_worlds, config.capacity, 1)
-        self.loop = None  # built by prepare() from _state
         params = init_params(self.rng, config.num_agents, FRAMES * config.frame, config.hidden)
         self.noise_size = noise_size(params)
         zeros = {name: np.zeros_like(value) for name, value in params.items()}
-        parts = {"online": params, "target": params, "first": zeros, "second": zeros}
-        self._state = {f"learner.{part}.{name}": array for part, net in parts.items() for name, array in net.items()}
-        self._state["learner.step"] = np.array(0, np.int32)
-        self._state |= {f"memory.{name}": array for name, array in self._play_randomly().items()}
+        learner = join_parts(online=params, target=params, first=zeros, second=zeros) | {"step": np.array(0, np.int32)}
+        self._state = join_parts(learner=learner, memory=self._play_randomly())  # until the loop is built from it
 
     def _play_randomly(self):
         """Play random episodes until the memory holds enough starts for a batch; return its arrays."""
@@ -127,21 +124,20 @@ class TreasurehuntAgents(Agent):
         )  # fmt: skip
         return {name: getattr(self.config, name) for name in names} | {"settings": asdict(self.settings)} | initial
 
-    def prepare(self):
+    def build(self):
         """Build the loop, which may start processes."""
-        if self.loop is None:
-            config = self._loop_config(
-                params=self.params, target=self.params, stored=entries(self._state, "memory."),
-                world_state=self.worlds.get_state(),
-            )  # fmt: skip
-            self.loop = self.backend.build("treasurehunt", "epoch", config, (), self.options)
-            self.loop.load_state(self._state)
-            self._state = None
+        config = self._loop_config(
+            params=self.params, target=self.params, stored=part_of(self._state, "memory"),
+            world_state=self.worlds.get_state(),
+        )  # fmt: skip
+        self.loop = self.backend.build("treasurehunt", "epoch", config, (), self.options)
+        self.loop.load_state(self._state)
+        self._state = None
 
     @property
     def params(self):
         """The online weights as NumPy, f32[N, ...], see :func:`._numpy.init_params`."""
-        return self.loop.params if self.loop else entries(self._state, "learner.online.")
+        return self.loop.params if self.loop else part_of(self._state, "learner.online")
 
     def _draw_cells(self, rng, *shape):
         """Sample random numbers for every cell of a world, i32[*shape, C]."""
@@ -229,7 +225,6 @@ class TreasurehuntAgents(Agent):
         return {"returns": returns.mean(axis=1)} | {f"agent_{n}": column for n, column in enumerate(returns.T)}
 
     def state(self):
-        """Return nets, Adam's moments and replay memories as arrays."""
         return self.loop.state() if self.loop else self._state
 
     def load_state(self, arrays):
@@ -243,8 +238,3 @@ class TreasurehuntAgents(Agent):
             self.loop.load_state(arrays)
         else:
             self._state = arrays
-
-    def close(self):
-        """Stop the agents' worker processes, if any."""
-        if self.loop:
-            self.loop.close()

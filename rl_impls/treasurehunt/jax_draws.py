@@ -1,7 +1,4 @@
-"""Draw an epoch's random numbers inside the JAX program, so that the host neither draws nor copies them.
-
-Axes are those of :mod:`.scan_loop`.
-"""
+"""Draw an epoch's random numbers inside the JAX program, so that the host neither draws nor copies them."""
 
 from __future__ import annotations
 

@@ -1,14 +1,10 @@
-"""Turns and epochs of a treasure hunt, stepped from Python, with timed phases.
-
-Axes: T turns, N agents, K worlds, C cells, F frame size, Q quantiles, B transitions, M noise numbers.
-"""
+"""Turns and epochs of a treasure hunt, stepped from Python, with timed phases."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..common.op import Op
-from ..common.phases import Phases
+from ..common.phases import Phases, TimedLoop
 from .process_team import ProcessTeam
 from .team import OneByOneTeam, Team
 from .vector_env import WORLDS, Settings
@@ -21,7 +17,7 @@ TEAMS = {  # by the ``nets`` and ``processes`` options
 }
 
 
-class Turns(Op):
+class Turns(TimedLoop):
     """T turns of N agents in K worlds, without learning.
 
     Args:
@@ -39,35 +35,24 @@ class Turns(Op):
         self.worlds = WORLDS[options.world](self.settings, num_worlds)
         self.clock = Phases(*PHASES)
         self.team = TEAMS[options.nets, options.processes](config, num_worlds, options, backend, self.clock)
+        self.trained = self.team
         self.play_turn = {"together": self.together, "interleaved": self.interleaved}[options.order]
         self.reset()
 
     def reset(self):
-        """Restore the initial worlds and agents."""
         self.team.reset()
         self.worlds.set_state(self.world_state)
         self.obs = self.worlds.observe()
         self.clock.reset()
-
-    def phases(self):
-        """Return the seconds spent in each phase since the last reset."""
-        return dict(self.clock.seconds)
-
-    @property
-    def params(self):
-        """Online weights of the team, f32[N, ...]."""
-        return self.team.params
 
     def state(self):
         """Return what the next epoch depends on, apart from its arguments, as NumPy: nets, moments and memories."""
         return self.team.state()
 
     def load_state(self, state):
-        """Restore the agents from :meth:`state`, also across backends and forms."""
         self.team.load_state(state)
 
     def close(self):
-        """Stop the team's worker processes, if any."""
         self.team.close()
 
     def together(self, draws, taus, explore, random_actions):

@@ -53,7 +53,6 @@ class Learners(OneByOne):
     """:class:`OneByOne` for members with ``reset``, ``actor``, ``params``, ``state`` and ``load_state``."""
 
     def reset(self):
-        """Reset every member."""
         self.ask("reset")
 
     def actor(self, example):
@@ -70,7 +69,6 @@ class Learners(OneByOne):
         return {k: v if shared(k) else self.merge([tree[k] for tree in trees]) for k, v in trees[0].items()}
 
     def state(self):
-        """Return the merged states of all members as NumPy."""
         return self.merged(self.ask("state"))
 
     def load_state(self, state):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Literal
 
 from ..common.config import config
@@ -68,22 +67,18 @@ FULL = Options(
 
 COMPILED = replace(FULL, loop="scan", states="lookup")
 
-FORMS = MappingProxyType(
-    {
-        "naive": Options(),
-        "one_by_one": replace(FULL, nets="one_by_one"),
-        "full": FULL,
-        "bfloat16": replace(FULL, precision="bfloat16"),
-        "interleaved": replace(FULL, nets="one_by_one", order="interleaved"),
-        "compiled": COMPILED,
-        "keyed": replace(COMPILED, draws="key"),
-        "processes": replace(FULL, nets="one_by_one", processes="per_agent"),
-    }
-)
+FORMS = {
+    "naive": Options(),
+    "one_by_one": replace(FULL, nets="one_by_one"),
+    "full": FULL,
+    "bfloat16": replace(FULL, precision="bfloat16"),
+    "interleaved": replace(FULL, nets="one_by_one", order="interleaved"),
+    "compiled": COMPILED,
+    "keyed": replace(COMPILED, draws="key"),
+    "processes": replace(FULL, nets="one_by_one", processes="per_agent"),
+}
 
-SOURCES = MappingProxyType(
-    {
-        "naive": "sorrel's treasurehunt, agent by agent: 3.0 times as fast as sorrel in a turn and 1.4 times in an "
-        "update, so gains over it are understated",
-    }
-)
+SOURCES = {
+    "naive": "sorrel's treasurehunt, agent by agent: 3.0 times as fast as sorrel in a turn and 1.4 times in an "
+    "update, so gains over it are understated",
+}

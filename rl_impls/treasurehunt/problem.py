@@ -1,8 +1,4 @@
-"""Problems of treasurehunt: seeded inputs and cost of each op.
-
-N agents with their own nets, K worlds of C = 441 cells, frame size F = 150, state size S = 5 F, Q = 12 quantiles,
-M = 755 noise numbers, B transitions of each agent in an update (default 64), T turns.
-"""
+"""Problems of treasurehunt: seeded inputs and cost of each op."""
 
 from __future__ import annotations
 
@@ -13,18 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..common.problem import Problem
+from ._numpy import init_params, layer_sizes
 
 SIDE, RADIUS, VIEW, KINDS = 21, 2, 25, 6
 ROWS = SIDE + 2 * RADIUS  # of the grid, including walls
 FRAME, FRAMES = KINDS * VIEW, 5
-HIDDEN, COSINES, QUANTILES, ACTIONS = 250, 64, 12, 4
+HIDDEN, QUANTILES, ACTIONS = 250, 12, 4
 STATE = FRAMES * FRAME
-LAYERS = {
-    "state": (STATE, HIDDEN),
-    "cos": (COSINES, HIDDEN),
-    "hidden": (HIDDEN, HIDDEN),
-    "heads": (HIDDEN, 1 + ACTIONS),
-}
+LAYERS = layer_sizes(STATE, HIDDEN)
 NOISE = HIDDEN + HIDDEN + HIDDEN + 1 + ACTIONS  # one for each input and output of the two noisy layers
 BATCH, CAPACITY, TURNS, EPISODE = 64, 1024, 10, 50
 REWARDS = np.array([-10, -1, 0, 5, 10], np.float32)
@@ -38,24 +30,12 @@ UPDATE = {"state": 4, "cos": 4, "hidden": 5, "heads": 5}
 LOOP = "rounding changes which actions are taken; the workload's own tests check the loop"
 
 
-def nets(rng: np.random.Generator, num_agents: int) -> dict[str, Any]:
-    """Return random weights of every agent; the initial sigma of a noisy layer is 0.5 / sqrt(fan_in)."""
-    params = {}
-    for layer, (rows, columns) in LAYERS.items():
-        edge = rows**-0.5
-        params[f"w_{layer}"] = rng.uniform(-edge, edge, (num_agents, rows, columns)).astype(np.float32)
-        params[f"b_{layer}"] = rng.uniform(-edge, edge, (num_agents, columns)).astype(np.float32)
-        if layer in ("hidden", "heads"):
-            params[f"sw_{layer}"] = np.full((num_agents, rows, columns), 0.5 * edge, np.float32)
-            params[f"sb_{layer}"] = np.full((num_agents, columns), 0.5 * edge, np.float32)
-    return params
-
-
 def config(rng: np.random.Generator, num_agents: int) -> dict[str, Any]:
     """Return an op's configuration with an agent's default hyperparameters and random weights."""
+    params, target = (init_params(rng, num_agents, STATE, HIDDEN) for _ in range(2))
     return {
-        "params": nets(rng, num_agents), "target": nets(rng, num_agents), "learning_rate": 2.5e-4, "gamma": 0.99,
-        "max_grad_norm": 1.0, "soft_update": 0.001, "settings": {"num_agents": num_agents}, "capacity": CAPACITY,
+        "params": params, "target": target, "learning_rate": 2.5e-4, "gamma": 0.99, "max_grad_norm": 1.0,
+        "soft_update": 0.001, "settings": {"num_agents": num_agents}, "capacity": CAPACITY,
     }  # fmt: skip
 
 
@@ -106,20 +86,16 @@ def replay_memory(rng: np.random.Generator, num_agents: int, num_worlds: int, ep
     }
 
 
-def starts(num_worlds: int, pushed: int) -> Any:
-    """Return the rows where a transition starts once `pushed` rows were stored per world."""
+def sampled_rows(
+    rng: np.random.Generator, num_agents: int, num_worlds: int, pushed: int, batch_size: int = BATCH
+) -> Any:
+    """Sample B rows for each agent where a transition starts, i64[N, B], once `pushed` rows were stored per world."""
     length = CAPACITY // num_worlds
     episodes = min(pushed, length) // (EPISODE + 1)
     slots = (pushed - 1 - np.arange(episodes * (EPISODE + 1))) % length
     slots = slots[np.arange(len(slots)) % (EPISODE + 1) != 0]  # without the final row of each episode
-    return (np.arange(num_worlds)[:, None] * length + slots).ravel()
-
-
-def sampled_rows(
-    rng: np.random.Generator, num_agents: int, num_worlds: int, pushed: int, batch_size: int = BATCH
-) -> Any:
-    """Sample B distinct rows of the replay memory for each agent, i64[N, B]."""
-    return np.array([rng.choice(starts(num_worlds, pushed), batch_size, replace=False) for _ in range(num_agents)])
+    starts = (np.arange(num_worlds)[:, None] * length + slots).ravel()
+    return np.array([rng.choice(starts, batch_size, replace=False) for _ in range(num_agents)])
 
 
 def acting_draws(rng: np.random.Generator, *shape: int) -> tuple[Any, ...]:
@@ -155,29 +131,14 @@ def multiplications(batch_size: int, passes: Mapping[str, float]) -> float:
     )
 
 
-def observe_bytes(num_agents: int, num_worlds: int) -> float:
-    """Return the bytes of the frames written."""
-    return 4.0 * num_agents * num_worlds * FRAME
-
-
 def stack_bytes(num_agents: int, num_worlds: int) -> float:
     """Return the bytes of the frames read and the states written."""
     return 2 * 4.0 * num_agents * num_worlds * STATE
 
 
-def sample_bytes(num_agents: int, batch_size: int) -> float:
-    """Return the bytes of both states of each transition, read and written."""
-    return 2 * stack_bytes(num_agents, batch_size)
-
-
 def forward_flops(num_agents: int, batch_size: int) -> float:
     """Return the FLOPs of one forward pass of every agent."""
     return 2 * num_agents * multiplications(batch_size, FORWARD)
-
-
-def forward_bytes(num_agents: int, batch_size: int) -> float:
-    """Return the bytes of states, quantile fractions and noise read, and of quantiles written."""
-    return 4.0 * num_agents * (batch_size * (STATE + QUANTILES + QUANTILES * ACTIONS) + NOISE)
 
 
 def train_flops(num_agents: int, batch_size: int = BATCH) -> float:
@@ -193,11 +154,6 @@ def turn_flops(turns: int, num_agents: int, num_worlds: int) -> float:
     return 2 * turns * num_agents * multiplications(num_worlds, LOOKED_UP if num_worlds == 1 else FORWARD)
 
 
-def epoch_flops(num_agents: int, num_worlds: int) -> float:
-    """Return the FLOPs of an episode and one update of every agent."""
-    return turn_flops(EPISODE, num_agents, num_worlds) + train_flops(num_agents)
-
-
 def problem(op: str, config: dict[str, Any], *args: Any, **more: Any) -> Problem:
     """Return a treasurehunt :class:`Problem`."""
     return Problem("treasurehunt", op, config, args, **more)
@@ -209,7 +165,7 @@ def observe(seed: int, num_agents: int, num_worlds: int) -> Problem:
     worlds = {"settings": {"num_agents": num_agents}, "world_state": world_state(rng, num_agents, num_worlds)}
     return problem(
         "observe", worlds, unit="observations", items=num_agents * num_worlds,
-        bytes=observe_bytes(num_agents, num_worlds),
+        bytes=4.0 * num_agents * num_worlds * FRAME,
     )  # fmt: skip
 
 
@@ -229,7 +185,7 @@ def sample(seed: int, num_agents: int, batch_size: int = BATCH) -> Problem:
     rows = sampled_rows(rng, num_agents, 1, int(stored["pushed"]), batch_size)
     return problem(
         "sample", {"stored": stored, "gamma": 0.99}, rows, unit="transitions", items=num_agents * batch_size,
-        bytes=sample_bytes(num_agents, batch_size),
+        bytes=2 * stack_bytes(num_agents, batch_size),  # both states of each transition
     )  # fmt: skip
 
 
@@ -255,7 +211,9 @@ def forward(seed: int, num_agents: int, batch_size: int) -> Problem:
     """Quantiles of a batch of states per agent."""
     return problem(
         "forward", *forward_inputs(seed, num_agents, batch_size), unit="states", items=num_agents * batch_size,
-        flops=forward_flops(num_agents, batch_size), bytes=forward_bytes(num_agents, batch_size),
+        flops=forward_flops(num_agents, batch_size),
+        # states, quantile fractions and noise read, quantiles written
+        bytes=4.0 * num_agents * (batch_size * (STATE + QUANTILES + QUANTILES * ACTIONS) + NOISE),
     )  # fmt: skip
 
 
@@ -338,5 +296,5 @@ def epoch(seed: int, num_agents: int, num_worlds: int, keyed: bool = False) -> P
         draws = reset_draws, *turns, rows, *training_draws(rng, num_agents)
     return problem(
         "epoch", config, *draws, io="own", unit="turns", items=EPISODE * num_worlds,
-        flops=epoch_flops(num_agents, num_worlds), max_calls=1, unreferenced=LOOP,
+        flops=turn_flops(EPISODE, num_agents, num_worlds) + train_flops(num_agents), max_calls=1, unreferenced=LOOP,
     )  # fmt: skip

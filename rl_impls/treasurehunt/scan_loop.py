@@ -1,7 +1,4 @@
-"""Turns and epochs as one JAX program: worlds, memories, acting and learning of all agents in one ``lax.scan``.
-
-Axes: T turns, N agents, K worlds, C cells, F frame size, Q quantiles, B transitions, M noise numbers, L rows per world.
-"""
+"""Turns and epochs as one JAX program: worlds, memories, acting and learning of all agents in one ``lax.scan``."""
 
 from __future__ import annotations
 
@@ -11,9 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..common.jax_learner import to_device
-from ..common.op import Op
-from ..common.phases import Phases
+from ..common.jax_learner import ProgramLoop, to_device
 from . import jax_env
 from ._jax import TrainStep, choose_actions, make_update, net_of, onehot_matmul
 from ._numpy import noise_size
@@ -21,8 +16,6 @@ from .jax_draws import draw_epoch, draw_rows
 from .memory import FRAMES, Fields, Memory, gather, push_recent, stack
 from .team import blank_batch, load_into, state_of
 from .vector_env import Settings
-
-PHASES = ("program", "transfer")  # phases inside a compiled program cannot be timed separately
 
 
 def store(fields, pushed, frames, actions, rewards, time, last):
@@ -125,26 +118,24 @@ def make_epoch(settings, config, options):
     return {"arguments": program, "key": keyed}[options.draws]
 
 
-class Program(Op):
+class Program(ProgramLoop):
     """A compiled loop that carries worlds, memories and nets, and can be reset to its initial state.
 
     Subclasses set ``make``, :func:`make_turns` or :func:`make_epoch`. `backend` is one of JAX's; other arguments as in
-    :class:`.loop.Turns`.
+    :class:`.loop.Turns`. ``played`` holds the state of :func:`make_play`.
     """
 
     def __init__(self, config, options, backend):
         settings, self.config, self.compiler = Settings(**config["settings"]), config, backend.new_compiler()
         shape = settings.num_agents, len(config["world_state"]["grid"])
-        self.learner = TrainStep(config, blank_batch(config["params"]), options, self.compiler)
+        super().__init__(TrainStep(config, blank_batch(config["params"]), options, self.compiler))
         self.memory = Memory(*shape, config["capacity"], settings.frame)
         self.no_frames = np.zeros((*shape, FRAMES - 1, settings.frame), np.float32)
-        self.clock = Phases(*PHASES)
         self.observe = jax.jit(functools.partial(jax_env.observe, settings))
         self.run = jax.jit(self.make(settings, config, options), donate_argnums=0)
         self.reset()
 
     def reset(self):
-        """Restore the initial worlds, memories and nets, and reset the clock."""
         self.learner.reset()
         self.memory.restore(self.config["stored"])
         self.start()
@@ -154,11 +145,11 @@ class Program(Op):
         """Restore the initial worlds and copy the current memory to the device."""
         world, memory = jax_env.World(**self.config["world_state"]), self.memory
         state = world, self.observe(world), self.no_frames, memory.fields, np.int32(memory.pushed)
-        self.play_state = to_device(state, self.compiler)
+        self.played = [to_device(state, self.compiler)]
 
     def state(self):
         """Return nets, moments and memories as NumPy, see :func:`.team.state_of`."""
-        *_, fields, pushed = self.play_state
+        *_, fields, pushed = self.played[0]
         for field, values in zip(self.memory.fields, fields, strict=True):
             field[:] = np.asarray(values)
         self.memory.pushed = int(pushed)
@@ -168,30 +159,6 @@ class Program(Op):
         """Restore a state of :meth:`state`, from any backend and form; worlds start over."""
         load_into(self.learner, self.memory, state)
         self.start()
-
-    @property
-    def carry(self):
-        """The program's carry: weights, moments, target weights and the state of :func:`make_play`."""
-        return (self.learner.weights, self.learner.moments, self.learner.target_weights, self.play_state)
-
-    @property
-    def params(self):
-        """The current online weights as NumPy."""
-        return self.learner.params
-
-    def phases(self):
-        """Return the seconds spent in the program and in copying its results to the host."""
-        return dict(self.clock.seconds)
-
-    def __call__(self, *draws):
-        """Run the program on host arrays and return its output as NumPy."""
-        self.clock.start()
-        carry, out = jax.block_until_ready(self.run(self.carry, *draws))
-        self.learner.weights, self.learner.moments, self.learner.target_weights, self.play_state = carry
-        self.clock("program")
-        out = tuple(map(np.asarray, out))
-        self.clock("transfer")
-        return out
 
 
 class Turns(Program):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..common.parts import join_parts, part_of
 from ..common.phases import untimed
 from ._numpy import QUANTILES, noise_size
 from .memory import FRAMES, Memory, gather, push_recent, stack
@@ -85,7 +86,6 @@ class Team:
         return state_of(self.learner, self.memory)
 
     def load_state(self, state):
-        """Restore a state, also one from another form or backend."""
         load_into(self.learner, self.memory, state)
         self.begin()
 
@@ -141,16 +141,10 @@ def blank_batch(params):
 
 def state_of(learner, memory):
     """Return the state of a learner and a memory as one dict, named ``learner.*`` and ``memory.*``."""
-    parts = {"learner": learner.state(), "memory": memory.arrays()}
-    return {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
+    return join_parts(learner=learner.state(), memory=memory.arrays())
 
 
 def load_into(learner, memory, state):
     """Restore what :func:`state_of` returned into a learner and a memory."""
-    learner.load_state(entries(state, "learner."))
-    memory.restore(entries(state, "memory."))
-
-
-def entries(state, prefix):
-    """Return the entries of a state whose names begin with `prefix`, without it."""
-    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    learner.load_state(part_of(state, "learner"))
+    memory.restore(part_of(state, "memory"))

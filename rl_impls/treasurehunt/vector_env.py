@@ -7,7 +7,6 @@ the cell index of each agent; and ``turn`` i32[], the number of turns played, th
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -24,7 +23,7 @@ FREE = ~np.isin(np.arange(KINDS), BLOCKING)
 COLOURS = np.array(
     [[200, 200, 200], [70, 70, 70], [40, 90, 220], [60, 170, 60], [240, 240, 220], [220, 60, 60]], np.uint8
 )
-CODES = MappingProxyType({"onehot": np.eye(KINDS, dtype=np.float32), "rgb": COLOURS / np.float32(255)})  # [KINDS, C]
+CODES = {"onehot": np.eye(KINDS, dtype=np.float32), "rgb": COLOURS / np.float32(255)}  # [KINDS, C]
 ACTIONS = 4
 MOVES = np.array([[-1, 0], [1, 0], [0, -1], [0, 1]])  # row, column: up, down, left, right
 DRAWS = 2**31 - 1  # random draws are integers from 0 to DRAWS - 1
@@ -193,7 +192,6 @@ class Worlds:
         return {"grid": grid, "where": where.astype(np.int32), "turn": np.array(self.turn, np.int32)}
 
     def set_state(self, state):
-        """Restore a state from :meth:`get_state`."""
         if set(state) != {"grid", "where", "turn"}:
             raise ValueError(f"state should have grid, where and turn, not {', '.join(sorted(state))}")
         settings, cells = self.settings, self.settings.rows * self.settings.columns
@@ -310,7 +308,7 @@ def rgb(views):
     return palette.reshape(-1).take(entries).reshape(*views.shape[:-1], -1)
 
 
-ENCODERS = MappingProxyType({"onehot": onehot, "rgb": rgb})
+ENCODERS = {"onehot": onehot, "rgb": rgb}
 
 
 class ArrayWorlds(Worlds):
@@ -364,4 +362,4 @@ class ArrayWorlds(Worlds):
         self.cells[self.inside[low]] = GEM + draws[low] % len(ITEMS)
 
 
-WORLDS = MappingProxyType({"cells": CellWorlds, "arrays": ArrayWorlds})
+WORLDS = {"cells": CellWorlds, "arrays": ArrayWorlds}
