@@ -1,7 +1,5 @@
 """Run commands as a user does: in separate processes, with a time limit and without this pytest's variables."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

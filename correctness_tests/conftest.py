@@ -1,7 +1,5 @@
 """Selection by workload and fixtures for all correctness tests."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Statistical checks of random draws, which fail by chance about once in a million."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

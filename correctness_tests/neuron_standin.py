@@ -4,8 +4,6 @@ They test the handling of batches, weights and files, but not Neuron's speed or 
 them.
 """
 
-from __future__ import annotations
-
 import copy
 import sys
 import warnings

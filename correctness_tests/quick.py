@@ -1,7 +1,5 @@
 """Quick and slow parameters of a test."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,7 +1,5 @@
 """Rows of results for the tests of tables."""
 
-from __future__ import annotations
-
 
 def row(backend="torch", seconds=1e-5, width=0.02, count=8, **changed):
     """Return a row of a benchmark with `count` items per call and an interval of `width` to either side."""

@@ -1,7 +1,5 @@
 """Hypothesis strategies for arguments of ops with given shapes, because each new shape is compiled."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Agents of all workloads: seeds, checkpoints that resume bit for bit, evaluation."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

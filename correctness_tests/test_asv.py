@@ -1,7 +1,5 @@
 """ASV: it has the benchmarks of the gate tier, times commits and publishes them."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

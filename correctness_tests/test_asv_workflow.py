@@ -1,7 +1,5 @@
 """The workflow that runs ASV on main: the commits that it times and the branches that it pushes."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

@@ -1,7 +1,5 @@
 """Every axis of a benchmark changes the shape of its inputs, or its output."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """The backends of each workload, and which one ``auto`` resolves to."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chunks of a batch in a grid of compiled batch sizes."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

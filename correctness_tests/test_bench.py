@@ -1,7 +1,5 @@
 """The fixture ``bench``: timing, checks, reports and pytest-benchmark's options."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``python -m perf_tests.beside_load``, which trains alone and beside a busy program."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from contextlib import suppress

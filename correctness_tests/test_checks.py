@@ -1,7 +1,5 @@
 """Configurations: a value of the wrong type or outside its limits is a one-line error that names it."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

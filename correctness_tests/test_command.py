@@ -1,7 +1,5 @@
 """``python -m rl_impls.<workload>`` trains, resumes, evaluates and compares; user errors are one line."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Benchmark runs, the backend table and make, as a user runs them."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """Compiling torch modules and functions."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

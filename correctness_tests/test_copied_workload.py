@@ -1,7 +1,5 @@
 """The examples of the documentation: they run, and the workload passes the tests and is styled like the rest."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

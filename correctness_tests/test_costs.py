@@ -1,7 +1,5 @@
 """Stated costs of benchmarks: FLOPs equal those that torch dispatches, and bytes equal those of the arrays."""
 
-from __future__ import annotations
-
 import pytest
 
 from perf_tests.bench import leaves

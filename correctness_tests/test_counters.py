@@ -1,7 +1,5 @@
 """Exact counts of benchmarks: the counts of each backend, and their reproducibility."""
 
-from __future__ import annotations
-
 import pytest
 
 from perf_tests.counters import count

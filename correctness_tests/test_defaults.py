@@ -1,7 +1,5 @@
 """Hyperparameters and constants of each workload are those of its published source."""
 
-from __future__ import annotations
-
 import inspect
 
 import numpy as np

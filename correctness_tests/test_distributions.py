@@ -1,7 +1,5 @@
 """The two distributions, installed from their sdists."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

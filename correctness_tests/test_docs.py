@@ -1,7 +1,5 @@
 """Documentation: every link works, every command exists, and those marked as runnable run."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Returns and lengths of episodes that begin and end in different chunks of training."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

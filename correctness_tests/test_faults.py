@@ -1,7 +1,5 @@
 """The slowdowns that test the gate do not change outputs."""
 
-from __future__ import annotations
-
 import pytest
 
 from perf_tests import faults

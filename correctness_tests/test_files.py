@@ -1,7 +1,5 @@
 """Results and checkpoints are written whole or not at all; a full disk is found before measuring."""
 
-from __future__ import annotations
-
 import errno
 import os
 import struct

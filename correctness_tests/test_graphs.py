@@ -1,7 +1,5 @@
 """The count of compiled JAX graphs: one per function, more for a function that is traced again."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

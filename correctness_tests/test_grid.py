@@ -1,7 +1,5 @@
 """The grid of a benchmark and its seeded inputs."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

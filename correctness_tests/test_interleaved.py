@@ -1,7 +1,5 @@
 """Two sides timed in turns, and the ratio of their times."""
 
-from __future__ import annotations
-
 import pytest
 
 from rlgauge.interleaved import block

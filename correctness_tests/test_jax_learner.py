@@ -1,7 +1,5 @@
 """Arrays that are put on a JAX device are copies."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rl_impls import backends

@@ -1,7 +1,5 @@
 """The limits of a machine, and the share of them that a benchmark reaches."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from types import SimpleNamespace

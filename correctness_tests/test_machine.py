@@ -1,7 +1,5 @@
 """The description of a machine: its processor and the state of the repository."""
 
-from __future__ import annotations
-
 import pytest
 
 from perf_tests.report.results import name_of

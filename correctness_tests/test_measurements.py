@@ -1,7 +1,5 @@
 """Files of measurements: lines are appended, and a wrong file is a one-line error."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

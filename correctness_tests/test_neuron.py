@@ -1,7 +1,5 @@
 """The Neuron backend: the reasons why it cannot run here."""
 
-from __future__ import annotations
-
 import importlib.abc
 import importlib.machinery
 import sys

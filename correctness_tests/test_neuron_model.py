@@ -1,7 +1,5 @@
 """Models on Neuron, with stand-ins for both versions of torch-neuronx, and on hardware if available."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Neuron workflow installs what its commands import, and leaves torch to the runner."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import tomllib

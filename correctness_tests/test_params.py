@@ -1,7 +1,5 @@
 """Weights on disk: written whole or not at all, read back bit for bit, damage detected."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Other libraries do the same work as ours on the timed inputs."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """NumPy benchmarks compute in float32 throughout; intermediate float64 costs up to twice the time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

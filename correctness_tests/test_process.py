@@ -1,7 +1,5 @@
 """Threads, cores and memory of a timing process."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Procgen as a vector environment: steps equal those of gym3, and a state resumes exactly."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Progress as a user sees it, on a terminal and without one."""
 
-from __future__ import annotations
-
 import os
 import pty
 import select

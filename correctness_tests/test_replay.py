@@ -1,7 +1,5 @@
 """The replay buffer: storing, sampling and restoring."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Imports: no workload imports another one, and nothing is circular."""
 
-from __future__ import annotations
-
 import ast
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training runs: the learning curve, its summary, and the comparison of several runs."""
 
-from __future__ import annotations
-
 import math
 import multiprocessing
 import re

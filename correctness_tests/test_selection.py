@@ -1,7 +1,5 @@
 """Selecting benchmarks by workload, op, form, backend, axes and tier."""
 
-from __future__ import annotations
-
 import pytest
 
 from perf_tests.selection import Selection, selected

@@ -1,7 +1,5 @@
 """Arrays in shared memory: seen and written by several processes, and freed afterwards."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os

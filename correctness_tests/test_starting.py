@@ -1,7 +1,5 @@
 """Worker processes forked from a server: their modules, cores and signals, and their end with their parent."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """rlgauge without torch, with the versions of Python, pytest, pytest-benchmark and NumPy in the workflow."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

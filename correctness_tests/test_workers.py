@@ -1,7 +1,5 @@
 """Worker processes: arguments, niceness, and a worker that dies before it has read its arguments."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Workflows: restarts of the gate, cached environments, kept results, and the run on a GPU."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

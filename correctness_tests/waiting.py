@@ -1,7 +1,5 @@
 """Time limits for the threads, processes and sockets of a test."""
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import multiprocessing

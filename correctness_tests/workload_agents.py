@@ -1,7 +1,5 @@
 """Small agents of all workloads; their sizes are in each workload's ``agent_sizes.py``."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """pirl: the physics-informed Q-agent: inference at nine batch sizes, training with and without diffusion."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl_impls.pirl import problem as pirl

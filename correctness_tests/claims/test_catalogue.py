@@ -1,7 +1,5 @@
 """The claims catalogue: each claim compares two existing tests, and an invalid one is a one-line error."""
 
-from __future__ import annotations
-
 import pytest
 
 from perf_tests.claims.catalogue import ClaimsError, by_name, checked, claims_of, workloads

@@ -1,7 +1,5 @@
 """``python -m perf_tests.claims``: its arguments, the file of comparisons, and a run of two claims."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Verdicts from intervals, outputs and evidence, and the comparisons that get more pairs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The ledger as tables and as pages."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

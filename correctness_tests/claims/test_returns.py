@@ -1,7 +1,5 @@
 """Evidence that an optimisation does not reduce returns: pairs of training runs."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Made-up claims about snake's ``act``, and their measurements."""
 
-from __future__ import annotations
-
 from perf_tests.claims.catalogue import Claim
 from perf_tests.claims.measure import Measured
 

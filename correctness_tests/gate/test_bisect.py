@@ -1,7 +1,5 @@
 """The commit that ``rlgauge bisect`` names, and the revisions that it refuses."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Commands whose output pipe is closed early."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

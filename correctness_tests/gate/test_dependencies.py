@@ -1,7 +1,5 @@
 """The package runs without the optional packages of the test environment."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import rlgauge

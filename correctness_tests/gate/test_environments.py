@@ -1,7 +1,5 @@
 """Environments for lock files: when a side needs one, how it is created, and which old ones are removed."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import sys

@@ -2,8 +2,6 @@
 
 # ruff: noqa: PT012 - the tests check the statements after an interrupt
 
-from __future__ import annotations
-
 import errno
 import os
 import select

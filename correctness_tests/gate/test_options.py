@@ -1,7 +1,5 @@
 """Invalid options of the gate: one line and exit code 2, before any test is collected."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

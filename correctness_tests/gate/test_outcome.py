@@ -1,7 +1,5 @@
 """The exit code of a run: invalid runs, failing verdicts and allowed cases."""
 
-from __future__ import annotations
-
 import functools
 import json
 import math

@@ -1,7 +1,5 @@
 """The tables that ``python -m perf_tests.gate docs`` writes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Pairs of workers: which outputs are compared, the state of each case, and the case to which an error belongs."""
 
-from __future__ import annotations
-
 import math
 import random
 from contextlib import nullcontext

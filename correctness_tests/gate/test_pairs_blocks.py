@@ -1,7 +1,5 @@
 """The number of blocks and pairs of a case: noisy and undecided cases get more."""
 
-from __future__ import annotations
-
 import math
 import os
 import random

@@ -1,7 +1,5 @@
 """Verdicts on recorded pairs, and the error rates computed from them."""
 
-from __future__ import annotations
-
 import math
 import random
 

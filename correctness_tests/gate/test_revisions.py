@@ -1,7 +1,5 @@
 """Copies of base and head on disk, from git and from the working tree, and one-line errors."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

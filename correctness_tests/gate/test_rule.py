@@ -1,7 +1,5 @@
 """The decision rule: verdicts, p-values, futility and early ends."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, replace
 from statistics import median

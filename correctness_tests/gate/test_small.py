@@ -1,7 +1,5 @@
 """The gate's self-check on a small repository: its tests, rates and tables."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The gate's statistics equal those of SciPy, which the package does not depend on."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """A worker's samples: which parts are timed, how many are taken, and the worker's start."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import os

@@ -1,7 +1,5 @@
 """The text reports of a run: a line per case, counts, and the Markdown table."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

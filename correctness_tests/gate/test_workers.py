@@ -1,7 +1,5 @@
 """Worker processes: replies, environments, and the errors of workers that die or hang."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

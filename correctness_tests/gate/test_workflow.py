@@ -1,7 +1,5 @@
 """The gate's workflow steps on a pull request: allowed cases, shards, the verdict and the comment."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

@@ -1,7 +1,5 @@
 """Collector processes that send numbered experiences, and checks of the experiences received."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import math

@@ -1,7 +1,5 @@
 """Small pipelines for the tests: two collectors that play leaper, with frames of 36 x 36 pixels."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rl_impls import backends

@@ -1,7 +1,5 @@
 """Inputs shared by the tests of the net and of its update, with the smallest frames: 36 x 36 pixels."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The agent as users see it: output of training, checkpoints, and evaluation."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

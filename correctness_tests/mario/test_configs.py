@@ -1,7 +1,5 @@
 """The included configuration files, and the validation of a configuration."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Collectors: frame skip, ends of episodes, frame stacks, random actions, and resuming from a state."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The whole pipeline learns to play one level of CoinRun better than at random, in a few minutes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The pipeline learns the same as a single process, over any transport, and survives the death of processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 from dataclasses import replace

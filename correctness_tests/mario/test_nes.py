@@ -1,7 +1,5 @@
 """Super Mario Bros. on NumPy 2: frames, ends of episodes, positions, and reproducibility."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

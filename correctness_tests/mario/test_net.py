@@ -1,7 +1,5 @@
 """The net: equations, batch norm, shapes and initial weights."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Optimisation options change how updates are computed, but not their results."""
 
-from __future__ import annotations
-
 import pytest
 
 from correctness_tests.mario.problem import build, learner, problem

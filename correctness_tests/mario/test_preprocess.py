@@ -1,7 +1,5 @@
 """Preprocessing of frames: each pixel is the mean grey level of the area that it covers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

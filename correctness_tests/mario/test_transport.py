@@ -3,8 +3,6 @@
 ``test_transport_machine.py`` checks that experiences arrive whole, in order and counted, for any order of calls.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import multiprocessing

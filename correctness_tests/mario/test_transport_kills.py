@@ -1,7 +1,5 @@
 """Collectors killed at any moment: experiences already sent are delivered, and every experience is counted."""
 
-from __future__ import annotations
-
 import gc
 import time
 from multiprocessing import resource_tracker

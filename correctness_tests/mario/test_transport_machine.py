@@ -1,7 +1,5 @@
 """Rings against a model, in one process, with calls in any order."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule

@@ -1,7 +1,5 @@
 """The update: loss and gradient, double Q-learning targets, clipping, Adam, gradient accumulation, and states."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

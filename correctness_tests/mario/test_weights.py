@@ -1,7 +1,5 @@
 """Weights in shared memory: a reader gets the newest version, never a mix of two, however fast they change."""
 
-from __future__ import annotations
-
 import multiprocessing
 import sys
 

@@ -1,7 +1,5 @@
 """Small agents for the tests."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from correctness_tests import strategies

@@ -1,7 +1,5 @@
 """Fixtures for the pirl tests."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl_impls.backends import BackendUnavailable, get

@@ -1,7 +1,5 @@
 """Helpers shared by the pirl tests."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The agent: Q-values, action selection and training."""
 
-from __future__ import annotations
-
 from time import perf_counter
 
 import numpy as np

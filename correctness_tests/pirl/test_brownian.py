@@ -1,7 +1,5 @@
 """One-dimensional Brownian motion on (-1, 1), whose probability of staying inside has a known series."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

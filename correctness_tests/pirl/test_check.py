@@ -1,7 +1,5 @@
 """The ``check`` command, which lists the ops that each backend supports."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 

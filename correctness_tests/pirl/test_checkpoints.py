@@ -1,7 +1,5 @@
 """Checkpoints: any backend loads them, and mismatched arrays are rejected."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 

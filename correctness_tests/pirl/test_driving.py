@@ -1,7 +1,5 @@
 """Training an agent: stored transitions, update schedule, exploration, and reported figures."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

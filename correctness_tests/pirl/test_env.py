@@ -1,7 +1,5 @@
 """The environment: rules, integration of the dynamics, noise, and sampled collocation points."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Options of an op change how a result is computed, but not the result."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hybrid training: one backend learns and another acts."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

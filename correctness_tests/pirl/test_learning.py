@@ -16,8 +16,6 @@ With an update every fourth step, the fraction was 0.13 after 10,240 steps (2e-3
 reaches 0.23 and predicts 0.59; steering in proportion to both errors reaches 0.95 (60 episodes).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

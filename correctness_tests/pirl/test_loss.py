@@ -1,7 +1,5 @@
 """The loss and its derivatives, against finite differences and autograd's Hessian; Q-values for random weights."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

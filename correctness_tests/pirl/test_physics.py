@@ -1,7 +1,5 @@
 """The drift of the vehicle, against the equations written out for a single car."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

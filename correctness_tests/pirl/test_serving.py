@@ -1,7 +1,5 @@
 """Serving: every client gets its own answer, and ``close()`` leaves no thread behind."""
 
-from __future__ import annotations
-
 import threading
 import time
 

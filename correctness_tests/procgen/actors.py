@@ -1,7 +1,5 @@
 """A fake actor without game and net, for the tests of the processes that run actors."""
 
-from __future__ import annotations
-
 import os
 import signal
 

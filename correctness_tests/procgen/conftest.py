@@ -1,7 +1,5 @@
 """Fixtures for the Procgen tests."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,7 +1,5 @@
 """Updates and loops in one process or under torchrun, for the tests of data parallelism."""
 
-from __future__ import annotations
-
 import sys
 from time import perf_counter
 

@@ -1,7 +1,5 @@
 """Helpers for the tests of loops: games that are about to be lost, a plain loop, and comparisons of results."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 

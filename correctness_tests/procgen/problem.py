@@ -1,7 +1,5 @@
 """Ops and batches for the tests of nets, advantages and updates."""
 
-from __future__ import annotations
-
 import functools
 
 from correctness_tests.reference import in_float64

@@ -1,7 +1,5 @@
 """Random rollouts, and the sums over later steps that define advantages and returns."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """A3C: one worker equals A2C, gradients update shared weights, and staleness counts the gradients of others."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Actor processes: rollouts, replacement of dead actors, and cleanup."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os

@@ -1,7 +1,5 @@
 """The Procgen agent: configuration, training figures, and checkpoints."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -1,7 +1,5 @@
 """A wrong cluster address is a one-line error within seconds."""
 
-from __future__ import annotations
-
 import socket
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Included configuration files: each is complete and matches its name."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from pathlib import Path
 

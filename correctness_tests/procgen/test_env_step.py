@@ -1,7 +1,5 @@
 """The op that steps Procgen's games: results and resets."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

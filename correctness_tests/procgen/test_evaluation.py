@@ -1,7 +1,5 @@
 """Evaluation: normalised returns, numbers of episodes, held-out levels, and deterministic actions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

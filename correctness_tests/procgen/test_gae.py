@@ -1,7 +1,5 @@
 """Generalised advantages are discounted sums of TD errors that stop where an episode ends."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

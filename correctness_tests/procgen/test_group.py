@@ -1,7 +1,5 @@
 """Two torchrun processes learn the same as one: equal weights, rollouts and states."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

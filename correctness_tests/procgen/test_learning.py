@@ -5,8 +5,6 @@ of 100,000 frames, 8.3 for PPO, 8.1 for A2C, 7.9 for A3C and 8.1 for IMPALA, and
 8.0 for IMPALA. Each of them trained for 105 to 249 s, two at a time on two cores.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """PPO, A2C and IMPALA in one process against a plain loop; resets, states and random draws."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The losses: gradients against finite differences, PPO against A2C, clipping and normalisation."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

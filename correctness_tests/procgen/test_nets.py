@@ -1,7 +1,5 @@
 """The nets: convolutions, initial weights, precisions, sampling of actions, and the options of torch."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """PPO and IMPALA with actor processes: equal to the sequential loop without lag, and with older weights with lag."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 

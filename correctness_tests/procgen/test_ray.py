@@ -1,7 +1,5 @@
 """Ray actors play like actors in processes, survive the death of a node, and leave nothing behind."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -1,7 +1,5 @@
 """Updates: the optimisers' rules, bfloat16, and resuming from a state."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

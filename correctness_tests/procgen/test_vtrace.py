@@ -1,7 +1,5 @@
 """V-trace targets are the sums of the paper's Eq. 1, with clipped ratios; on-policy, they are n-step returns."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

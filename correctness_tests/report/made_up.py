@@ -1,7 +1,5 @@
 """Made-up results, claims and gate artifacts for the tests of the report."""
 
-from __future__ import annotations
-
 import json
 
 from rlgauge.artifact import Artifact

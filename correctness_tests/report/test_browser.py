@@ -1,7 +1,5 @@
 """The report in a browser: offline, on a desktop and a phone, in light and dark colours."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Plots and texts of the report for made-up results."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Input files of the report, and errors about invalid ones."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

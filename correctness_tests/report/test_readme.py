@@ -1,7 +1,5 @@
 """The README's table of gains."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The recommendation at the top of the report."""
 
-from __future__ import annotations
-
 import pytest
 
 from perf_tests.report.html.recommended import advice, section

@@ -1,7 +1,5 @@
 """The page of a machine's results."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Text tables of results, and formatted numbers."""
 
-from __future__ import annotations
-
 import pytest
 
 from correctness_tests.result_rows import row

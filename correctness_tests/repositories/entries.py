@@ -1,7 +1,5 @@
 """History entries for tests."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rlgauge.history import Entry

@@ -1,7 +1,5 @@
 """Builds: each side is built from its own tree, once, and its workers import that build."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

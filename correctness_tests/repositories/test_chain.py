@@ -1,7 +1,5 @@
 """Ratios across releases: logarithms add, and so do the squares of their errors."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

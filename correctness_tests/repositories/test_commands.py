@@ -1,7 +1,5 @@
 """``rlgauge merge`` and ``replay``: exit codes, files, and one-line errors."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``rlgauge compare``: which of two tests is faster, and by how much."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

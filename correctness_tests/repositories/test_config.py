@@ -1,7 +1,5 @@
 """The settings of a repository: defaults, overrides, and errors with their line."""
 
-from __future__ import annotations
-
 import pytest
 
 from rlgauge import revisions

@@ -1,7 +1,5 @@
 """Counts in addition to time: a test's exact counts, and page faults and growth with ``--gate-memory``."""
 
-from __future__ import annotations
-
 import pytest
 
 from .made import QUICK, Repository, flat

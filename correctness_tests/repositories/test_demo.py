@@ -1,7 +1,5 @@
 """``rlgauge demo``, as a new user runs it."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

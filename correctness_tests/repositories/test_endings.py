@@ -1,7 +1,5 @@
 """Workers that die, hang or are interrupted: an error is shown, other tests go on, and nothing is left behind."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 

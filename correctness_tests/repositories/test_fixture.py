@@ -1,7 +1,5 @@
 """The worker's ``benchmark`` fixture: it accepts pytest-benchmark's arguments and times only the calls."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import sys

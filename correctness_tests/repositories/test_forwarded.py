@@ -1,7 +1,5 @@
 """The pytest options of a user that are forwarded to the workers."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """The gate on repositories without rlgauge settings."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """``rlgauge history``: commits compared with the release before them."""
 
-from __future__ import annotations
-
 import json
 import math
 import signal

@@ -1,7 +1,5 @@
 """Invalid tests and options: an error of one line, and nothing is left behind."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

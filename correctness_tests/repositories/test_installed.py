@@ -1,7 +1,5 @@
 """Projects of the repository that are installed as copies."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

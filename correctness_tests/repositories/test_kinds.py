@@ -1,7 +1,5 @@
 """Kinds of benchmarks: custom fixtures, marks, async tests, parameters in no fixed order, failing tests."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Repository layouts: where the gate finds the code under test, and when it is unchanged."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

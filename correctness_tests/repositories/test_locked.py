@@ -1,7 +1,5 @@
 """Sides whose lock files need other packages run in environments of their own, which are created once."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """The mark ``rlgauge``, and a benchmark's reset, output and inputs, in workers that cannot import NumPy."""
 
-from __future__ import annotations
-
 import pytest
 
 from rlgauge.benchmarks import marks

@@ -1,7 +1,5 @@
 """Commands that measure in the same repository run one after the other."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal

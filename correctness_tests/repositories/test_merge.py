@@ -1,7 +1,5 @@
 """Shards of one comparison decide exactly as one run of the same pairs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Each side runs its own benchmarks, after a change of the API or of the benchmarks."""
 
-from __future__ import annotations
-
 import pytest
 
 from .made import FLAT_TESTS, QUICK, Repository, flat

@@ -1,7 +1,5 @@
 """Workers run in the project's own environment, even if it has only pytest and its plugins."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``rlgauge power``: the gate's error rates on a repository's own benchmarks."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

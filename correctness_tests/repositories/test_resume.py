@@ -1,7 +1,5 @@
 """``--gate-resume``: an interrupted run keeps its pairs, and an identical run continues from them."""
 
-from __future__ import annotations
-
 import json
 import signal
 

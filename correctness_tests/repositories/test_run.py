@@ -1,7 +1,5 @@
 """A complete gate run: verdicts, reports, the artifact and its replay."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """The gate with a project's pytest settings, hooks and plugins, and a user's environment variables."""
 
-from __future__ import annotations
-
 import pytest
 
 from .made import QUICK, SAME, SLOWED, Gated, Repository, flat

@@ -1,7 +1,5 @@
 """The paths, cores and tolerances of a repository's benchmarks."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Detection of steps and drift in a history."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

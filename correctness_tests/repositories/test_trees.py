@@ -1,7 +1,5 @@
 """Division of a repository's files into benchmarks and code under test."""
 
-from __future__ import annotations
-
 import pytest
 
 from rlgauge.benchmarks import trees

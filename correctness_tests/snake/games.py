@@ -1,7 +1,5 @@
 """Helpers for the tests of the game: boards, prescribed draws, and a greedy player."""
 
-from __future__ import annotations
-
 import numpy as np
 
 UP, RIGHT, DOWN, LEFT = range(4)

@@ -1,7 +1,5 @@
 """Helpers shared by the snake tests."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The DQN agent end to end: random draws, training, evaluation, and checkpoints."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import threading

@@ -1,7 +1,5 @@
 """Commands that only snake has: training for a number of episodes, and importing a torch state dict."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

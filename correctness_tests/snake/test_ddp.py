@@ -1,7 +1,5 @@
 """An update in two processes equals an update in one, and leaves no process or file behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """The DQN step by step: act, remember, replay."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

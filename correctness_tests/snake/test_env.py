@@ -1,7 +1,5 @@
 """The game: rules, Gymnasium API, and rejected input."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The plain, vectorised and JAX forms of the game give equal results."""
 
-from __future__ import annotations
-
 import functools
 from collections import Counter, namedtuple
 

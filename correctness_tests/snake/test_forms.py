@@ -1,7 +1,5 @@
 """DQN options: each gives bit-identical results, close results, or a known difference."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

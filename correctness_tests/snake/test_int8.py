@@ -1,7 +1,5 @@
 """The net quantised to 8 bits, which is close to the net in float32."""
 
-from __future__ import annotations
-
 import tempfile
 
 import numpy as np

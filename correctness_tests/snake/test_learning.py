@@ -21,8 +21,6 @@ gamma 0.95, capacity 50,000, rate 5e-4             2      4.8      5.8
 The defaults with an update every step reach 1.0 after 200,000 steps (seed 0).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

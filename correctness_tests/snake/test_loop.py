@@ -1,7 +1,5 @@
 """Loops on the benchmarks' inputs, against a plain loop in float64; see :mod:`.loops`."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The replay buffers against a plain list of the last transitions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import settings

@@ -1,7 +1,5 @@
 """The net, its loss and its update, against NumPy, finite differences and float64 torch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Loops resume from a state: bit for bit, and with another form or backend."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """With ``target_frequency=0`` there is no target net: updates bootstrap from the online net."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

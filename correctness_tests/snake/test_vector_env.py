@@ -1,7 +1,5 @@
 """The vector environment: seeds, arrays, states, autoreset, masked resets, and bad input."""
 
-from __future__ import annotations
-
 import copy
 import functools
 

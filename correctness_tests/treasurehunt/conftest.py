@@ -1,7 +1,5 @@
 """Fixtures for the treasurehunt tests."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,7 +1,5 @@
 """Small training loops with their random draws, and a plain loop in float64 that replays recorded actions."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 
 import numpy as np

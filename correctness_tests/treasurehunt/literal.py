@@ -1,7 +1,5 @@
 """The nets and the loss of one agent, written as plain loops."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Worlds drawn as text, one letter per cell."""
 
-from __future__ import annotations
-
 import numpy as np
 
 LETTERS = ".#gfb"  # empty, wall, gem, food, bone; digits are agents

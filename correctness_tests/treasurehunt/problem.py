@@ -1,7 +1,5 @@
 """Small nets, batches and learners for the tests of the nets."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import asdict, replace
 

@@ -1,7 +1,5 @@
 """The agents end to end: seeds, random draws, evaluation, and rejected configurations."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

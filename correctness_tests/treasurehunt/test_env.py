@@ -1,7 +1,5 @@
 """The Gymnasium environment, which has a single world."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The op ``first_call`` compiles in every call, even if the program is in JAX's compilation cache."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

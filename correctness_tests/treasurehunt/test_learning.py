@@ -1,7 +1,5 @@
 """Trained agents beat random play (minutes of training)."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

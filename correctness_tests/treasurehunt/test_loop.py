@@ -4,8 +4,6 @@ Rounding differences can change an action, and with it the rest of a run. The pl
 actions, and reports how far the value of each is from the best one.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 from time import perf_counter

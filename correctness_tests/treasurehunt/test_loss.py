@@ -1,7 +1,5 @@
 """The quantile Huber loss and its gradient: against plain loops, finite differences and float64 torch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

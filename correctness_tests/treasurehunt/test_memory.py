@@ -1,7 +1,5 @@
 """The replay memory against plain lists of episodes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

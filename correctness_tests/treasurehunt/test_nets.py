@@ -1,7 +1,5 @@
 """The nets against plain loops, and the lookup that replaces the first layer's matrix product."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

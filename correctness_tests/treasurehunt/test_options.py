@@ -1,7 +1,5 @@
 """Optimisation options take effect. Options that change a result are tested along with that result."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

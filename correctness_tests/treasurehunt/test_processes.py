@@ -1,7 +1,5 @@
 """One process per agent: results equal those of a single process, and no process is left behind."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """Updates of all agents: Adam, clipping, the target net, and resuming from a state."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 
 import numpy as np

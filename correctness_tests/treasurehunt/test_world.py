@@ -1,7 +1,5 @@
 """The rules of the treasure hunt, for worlds of Python objects and of arrays. Tests draw worlds as text."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Worlds of Python objects, of arrays and in JAX agree bit for bit."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

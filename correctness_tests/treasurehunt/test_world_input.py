@@ -1,7 +1,5 @@
 """Invalid settings, actions, draws and states are rejected and change nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Benchmarks for ASV: tests and inputs of this checkout, ``rl_impls`` of the commit that ASV installed."""
 
-from __future__ import annotations
-
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Preloaded first by the fork server: it outlives its children and then removes the folder of its socket."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Preloaded by the fork server of processes that play Procgen: the first environment reads all images."""
 
-from __future__ import annotations
-
 import contextlib
 
 from ..backends import BackendUnavailable

@@ -1,7 +1,5 @@
 """Parts shared by the JAX workloads: weights on the device, compiled nets and loops, and the state of a learner."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

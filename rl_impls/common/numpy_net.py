@@ -3,8 +3,6 @@
 Axes: B images of Y rows and X columns of pixels.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 

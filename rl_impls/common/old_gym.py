@@ -1,7 +1,5 @@
 """Import gym, which Procgen and nes-py depend on, without its deprecation notice."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 

@@ -1,7 +1,5 @@
 """Several dicts of arrays as one dict, as in a checkpoint."""
 
-from __future__ import annotations
-
 
 def join_parts(**parts):
     """Merge dicts of arrays into one dict, with names such as ``part.name``."""

@@ -1,7 +1,5 @@
 """Wall time of each phase of a loop."""
 
-from __future__ import annotations
-
 from time import perf_counter
 
 from .op import Op

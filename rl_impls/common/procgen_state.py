@@ -1,7 +1,5 @@
 """Serialised state of Procgen's games: check it, and convert it to arrays for a checkpoint."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A replay buffer on preallocated arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 
 PUSHED = "pushed"

@@ -1,7 +1,5 @@
 """NumPy arrays in memory shared between processes."""
 
-from __future__ import annotations
-
 import math
 import mmap
 import os

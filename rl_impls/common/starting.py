@@ -1,7 +1,5 @@
 """How worker processes are started: spawned, or forked from a server that has imported the heavy modules."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

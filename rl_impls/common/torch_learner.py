@@ -1,7 +1,5 @@
 """Parts shared by the torch workloads: MLPs, nets updated by an optimiser, and target nets."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 

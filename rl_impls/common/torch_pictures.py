@@ -3,8 +3,6 @@
 Weights are named, shaped and laid out as in NumPy, those of a convolution f32[K, K, I, O]; a bias is a vector.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

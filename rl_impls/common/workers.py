@@ -1,7 +1,5 @@
 """Worker processes on this machine that run methods by message; a worker that dies is replaced."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pickle

@@ -1,7 +1,5 @@
 """``python -m rl_impls.mario train|evaluate|compare``: train an agent, evaluate it, and compare runs."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from ..common import command

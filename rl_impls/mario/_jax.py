@@ -3,8 +3,6 @@
 Builders are those of :mod:`._numpy`, for JAX arrays.
 """
 
-from __future__ import annotations
-
 import functools
 
 import jax

@@ -7,8 +7,6 @@ Builders take the op's configuration; ``example``, the arguments of the first ca
 that they return.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..common.numpy_net import convolution, linear, relu

@@ -3,8 +3,6 @@
 Builders are as in :mod:`._numpy`; tensors are on the device of ``compiler``.
 """
 
-from __future__ import annotations
-
 import functools
 
 import torch

@@ -1,7 +1,5 @@
 """Collectors, processes that play and send every experience to the learner."""
 
-from __future__ import annotations
-
 from time import perf_counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Evaluation of weights on the same frames as collectors make."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .collectors import Collector

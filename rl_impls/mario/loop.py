@@ -6,8 +6,6 @@ the experiences of the next epoch with the weights published last, so the policy
 whenever experiences arrive.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 

@@ -10,8 +10,6 @@ which widened a byte in arithmetic with a larger integer. NumPy 2 keeps uint8, s
 A frame is u8[240, 256, 3], height, width, colour; the game shows 60 per second.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.util import find_spec
 

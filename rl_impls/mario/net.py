@@ -1,7 +1,5 @@
 """Shapes and initial values of the Q-network's weights."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

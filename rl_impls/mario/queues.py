@@ -1,7 +1,5 @@
 """Transports through queues of :mod:`multiprocessing`, which a thread of the learner empties."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import queue

@@ -1,7 +1,5 @@
 """Transport through ring buffers in shared memory, without locks and pickling."""
 
-from __future__ import annotations
-
 import os
 from time import perf_counter, sleep
 

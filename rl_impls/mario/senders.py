@@ -1,7 +1,5 @@
 """Processes that send ready-made experiences as fast as they can, to time a transport by itself."""
 
-from __future__ import annotations
-
 import numpy as np
 
 DISTINCT = 16  # frames per sender

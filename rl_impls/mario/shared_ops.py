@@ -3,8 +3,6 @@
 Builders are those of :mod:`._numpy`, with ``backend`` instead of ``compiler``; only ``pipeline`` uses it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..common.op import Op

@@ -5,8 +5,6 @@ so they may disagree on a mass within rounding of the border between two leaves.
 i64[B] from 0 to ``capacity - 1``, priorities f64[B] from 0 to ``GREATEST``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 BLOCK = 16  # leaves per block, which keeps the sums over blocks and within one short

@@ -9,8 +9,6 @@ the experiences of all. Every loss is counted; for each sender
 A transport may be used by one thread of the learner, and a sender by one thread of its collector.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 from abc import ABC, abstractmethod
 from multiprocessing.context import assert_spawning

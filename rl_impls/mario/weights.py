@@ -3,8 +3,6 @@
 This relies on the total store order of x86: stores are seen in the order in which they were made.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..common.shared_arrays import SharedArrays

@@ -1,7 +1,5 @@
 """``python -m rl_impls.pirl train|evaluate|compare|check``: train the agent, measure how often it stays safe."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from ..common import command

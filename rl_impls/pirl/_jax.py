@@ -4,8 +4,6 @@ The plain functions come first. Faster forms follow: one pass of the network for
 derivatives.
 """
 
-from __future__ import annotations
-
 import functools
 
 import jax

@@ -16,8 +16,6 @@ configuration is a dict of the weights of both nets (``params`` and ``target``),
 ``epsilon``; an op reads those it needs. :mod:`._torch` and :mod:`._jax` have the same functions.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..params import layers

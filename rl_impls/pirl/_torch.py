@@ -4,8 +4,6 @@ The plain update comes first. Faster forms of its parts follow: a residual witho
 with gradients written by hand.
 """
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The ``check`` command: which ops run on which backend, and why others do not."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import backends

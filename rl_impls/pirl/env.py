@@ -1,7 +1,5 @@
 """The vehicle on its road as a Gymnasium environment, and sampled points for the PDE and its boundary values."""
 
-from __future__ import annotations
-
 import math
 
 import gymnasium

@@ -1,7 +1,5 @@
 """A server for many client threads, with one call of the net per request or with dynamic batching."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

@@ -3,8 +3,6 @@
 The functions take the arguments of those in :mod:`._numpy`, with a ``backend`` in place of the compiler.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import backends

@@ -1,7 +1,5 @@
 """``python -m rl_impls.procgen train|evaluate|compare``: train an agent on a game and evaluate it."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from ..common import command

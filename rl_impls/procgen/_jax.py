@@ -3,8 +3,6 @@
 The arguments of builders are explained in :mod:`._numpy`.
 """
 
-from __future__ import annotations
-
 import functools
 
 import jax

@@ -6,8 +6,6 @@ Each builder takes ``config`` (hyperparameters and initial weights by name), ``e
 ``options`` (:class:`.options.Options`) and ``compiler`` (:class:`~rl_impls.compilers.Compiler`), and returns the op.
 """
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

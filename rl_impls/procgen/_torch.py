@@ -3,8 +3,6 @@
 Builders take the arguments that :mod:`._numpy` describes.
 """
 
-from __future__ import annotations
-
 import functools
 
 import torch

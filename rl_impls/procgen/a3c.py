@@ -7,8 +7,6 @@ other workers have applied since the copy.
 Axes: A workers, N environments of all of them, D rollouts in memory, one more than ``ahead``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -5,8 +5,6 @@ The learner reads them there. A message that requests a rollout carries only its
 Axes: A actors, D rollouts being played or waiting for the learner.
 """
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 import numpy as np

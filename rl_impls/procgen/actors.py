@@ -3,8 +3,6 @@
 Axes: N environments of all A actors, N / A of each.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..common.phases import untimed

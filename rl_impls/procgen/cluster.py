@@ -1,7 +1,5 @@
 """The address of a Ray cluster, and joining and leaving that cluster."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

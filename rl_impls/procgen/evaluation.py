@@ -1,7 +1,5 @@
 """Evaluation on training levels and on held-out levels, to measure generalisation."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import backends

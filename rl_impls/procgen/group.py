@@ -1,7 +1,5 @@
 """Communication between processes that torchrun started, on one or more machines, by gloo."""
 
-from __future__ import annotations
-
 import os
 
 import torch

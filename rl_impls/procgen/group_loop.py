@@ -1,7 +1,5 @@
 """Data-parallel PPO and A2C, with a share of the environments in each of torchrun's processes."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -1,7 +1,5 @@
 """PPO, A2C and IMPALA: how each learns from a rollout."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from time import perf_counter

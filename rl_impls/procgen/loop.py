@@ -1,7 +1,5 @@
 """PPO, A2C and IMPALA in one process: alternate between playing a rollout and learning from it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..common.parts import join_parts, part_of

@@ -4,8 +4,6 @@ A layer has weights ``w_{layer}`` f32[height, width, inputs, outputs] if it is a
 is fully connected, and biases ``b_{layer}`` f32[outputs].
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """PPO and IMPALA with rollouts by actor processes, which may play ahead of the learner."""
 
-from __future__ import annotations
-
 import functools
 from abc import abstractmethod
 from collections import Counter

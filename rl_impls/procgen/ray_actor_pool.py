@@ -9,8 +9,6 @@ the same version of rl_impls, its backend and Procgen. Ray's own settings, such 
 Axes: A actors, D rollouts being played or waiting for the learner.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import weakref

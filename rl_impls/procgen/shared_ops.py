@@ -4,8 +4,6 @@ Each builder takes ``config`` (hyperparameters, see :class:`.loop.Loop`), ``exam
 ``options`` (:class:`.options.Options`) and ``backend``, and returns the op.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..common.op import Op

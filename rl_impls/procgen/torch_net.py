@@ -1,7 +1,5 @@
 """Policy and value nets in torch, and the policy that samples actions with one."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import nn

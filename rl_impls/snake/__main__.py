@@ -1,7 +1,5 @@
 """``python -m rl_impls.snake train|evaluate|compare|import``: train a DQN, evaluate it, or import a net's weights."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from ..common import command

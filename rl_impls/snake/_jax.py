@@ -1,7 +1,5 @@
 """The DQN in JAX; builders take the arguments of those in :mod:`._numpy`."""
 
-from __future__ import annotations
-
 import functools
 
 import jax

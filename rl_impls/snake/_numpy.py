@@ -5,8 +5,6 @@ Each builder takes the op's configuration ``config``, the ``example`` arguments 
 docstring describes the op's arguments and result. ``config["params"]`` are the weights.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..common.op import Op

@@ -1,7 +1,5 @@
 """The DQN in torch; builders take the arguments of those in :mod:`._numpy`."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 

@@ -1,7 +1,5 @@
 """One update split over two processes, half a batch each, with gradients averaged by gloo."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import multiprocessing

@@ -1,7 +1,5 @@
 """The DQN step by step, for a training loop of your own: act, remember, replay."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import backends

@@ -3,8 +3,6 @@
 The time of each phase is recorded.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np

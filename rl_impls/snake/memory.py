@@ -3,8 +3,6 @@
 A transition is ``(obs f32[O], action int, reward float, next_obs f32[O], terminated bool)``; row 0 is the oldest.
 """
 
-from __future__ import annotations
-
 from collections import deque
 
 import numpy as np

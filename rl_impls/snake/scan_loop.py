@@ -1,7 +1,5 @@
 """The DQN training loop as one program: environment, replay ring and learning inside a single ``lax.scan``."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

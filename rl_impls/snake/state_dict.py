@@ -1,7 +1,5 @@
 """Import of a net that was trained elsewhere and saved with ``torch.save(net.state_dict(), file)``."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """N games of Snake: a Gymnasium vector environment in a few NumPy passes, or N plain environments."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from numbers import Integral
 

@@ -1,7 +1,5 @@
 """``python -m rl_impls.treasurehunt train|evaluate|compare``: train and evaluate agents, and compare runs."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from ..common import command

@@ -3,8 +3,6 @@
 :mod:`._numpy` describes the arguments of the builders.
 """
 
-from __future__ import annotations
-
 import functools
 
 import jax

@@ -7,8 +7,6 @@ Op builders take ``config``, the configuration of the op; ``example``, example a
 arguments and the result of the op that they return.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .memory import Fields, gather

@@ -3,8 +3,6 @@
 Builders are those of :mod:`._numpy`.
 """
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

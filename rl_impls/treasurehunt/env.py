@@ -1,7 +1,5 @@
 """The treasure hunt as a Gymnasium environment: one world with N agents."""
 
-from __future__ import annotations
-
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded

@@ -1,7 +1,5 @@
 """Draw an epoch's random numbers inside the JAX program, so that the host neither draws nor copies them."""
 
-from __future__ import annotations
-
 import math
 
 import jax

@@ -1,7 +1,5 @@
 """Turns and epochs of a treasure hunt, stepped from Python, with timed phases."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..common.phases import Phases, TimedLoop

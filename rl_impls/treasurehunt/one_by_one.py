@@ -1,7 +1,5 @@
 """Run N independent agents one after the other: slice arrays and state per agent, and join the results."""
 
-from __future__ import annotations
-
 import operator
 
 import numpy as np

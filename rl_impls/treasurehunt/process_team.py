@@ -1,7 +1,5 @@
 """A team with a worker process for each agent, which holds its net and replay memory."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from multiprocessing.util import Finalize

@@ -1,7 +1,5 @@
 """Turns and epochs as one JAX program: worlds, memories, acting and learning of all agents in one ``lax.scan``."""
 
-from __future__ import annotations
-
 import functools
 
 import jax

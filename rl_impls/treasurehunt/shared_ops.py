@@ -3,8 +3,6 @@
 Builders take the arguments described in :mod:`._numpy`, with ``backend`` in place of ``compiler``.
 """
 
-from __future__ import annotations
-
 import contextlib
 
 from . import loop

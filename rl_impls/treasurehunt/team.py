@@ -1,7 +1,5 @@
 """The agents of a loop, who act, remember and learn: a :class:`Team` of all at once, or one after the other."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..common.parts import join_parts, part_of
