@@ -28,7 +28,10 @@ def fingerprints(sides: Sequence[Side], folder: Path) -> dict[str, str]:
 
     `folder` is the run's temporary directory, which is removed from paths.
     """
-    hashes = {f"{side.name}'s files": digest(side.root, side.root.rglob("*")) for side in sides}
+    hashes = {}
+    for side in sides:
+        files = (path for path in side.root.rglob("*") if ".git" not in path.relative_to(side.root).parts)
+        hashes[f"{side.name}'s files"] = digest(side.root, files)
     for side in sides:
         command = [str(side.python), *side.worker, *(f"{name}={value}" for name, value in side.variables.items())]
         hashes[f"{side.name}'s command"] = hash_lines(

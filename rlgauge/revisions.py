@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -59,7 +59,9 @@ def make_repository(tree: Path, top: Path, commit: str) -> None:
     (tree / ".git" / "packed-refs").write_bytes(
         git(top, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags")
     )
-    git(tree, "update-ref", "--no-deref", "HEAD", commit)
+    with suppress(subprocess.CalledProcessError):  # HEAD of a repository without commits
+        commit = os.fsdecode(git(top, "rev-parse", "--verify", "--quiet", commit)).strip()
+        git(tree, "-c", "core.logAllRefUpdates=false", "update-ref", "--no-deref", "HEAD", commit)
 
 
 def top_of(folder: Path) -> Path:

@@ -415,6 +415,7 @@ def test_a_file_that_is_loaded_and_not_depended_on_is_an_error_that_names_it(tmp
         "pkg/rows.json": "[1]\n",
         "tests/conftest.py": CLOCK,
         "tests/test_late.py": LATE,
+        "tests/data/__init__.py": "",
         "tests/data/conftest.py": "import pkg.table\n",
         "tests/data/test_rows.py": USES.format(module="pkg"),
         ".gitignore": IGNORED,

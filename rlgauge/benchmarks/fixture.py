@@ -40,7 +40,7 @@ def has_fixture(item: pytest.Item) -> bool:
 def is_alias(item: pytest.Item, name: str) -> bool:
     """Return whether a fixture is a plugin's that the project has given another name."""
     found = definitions(item).get(name)
-    return bool(found) and name != "benchmark_weave" and found[-1].func.__module__.partition(".")[0] in PLUGINS
+    return found is not None and name != "benchmark_weave" and found[-1].func.__module__.partition(".")[0] in PLUGINS
 
 
 def is_plugins(item: pytest.Item, name: str) -> bool:

@@ -18,7 +18,16 @@ PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 LOCK_FILES = (
     "*.lock", "requirements*.txt", "constraints*.txt", "pylock.toml", "pylock.*.toml", "Pipfile.lock", "conda-lock.yml",
 )  # fmt: skip
-NO_CODE = ("setup", "conftest", "noxfile", "tasks", "fabfile", "dodo", "versioneer")  # tools in a project's root
+NO_CODE = (
+    "__init__",
+    "setup",
+    "conftest",
+    "noxfile",
+    "tasks",
+    "fabfile",
+    "dodo",
+    "versioneer",
+)  # tools in a project's root
 
 
 def benchmark_paths(files: Iterable[str], tree: Path) -> list[str]:
