@@ -113,6 +113,11 @@ def test_arguments_reach_the_function_and_its_result_is_returned():
     assert fixture().pedantic(target, setup=lambda: ([5], {"d": 6})) == ((5,), {"d": 6})
 
 
+def test_the_result_of_a_test_is_that_of_a_call_right_after_a_reset():
+    calls = []
+    assert fixture().after_reset(lambda: calls.append(1) or len(calls), reset=calls.clear) == 1
+
+
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
