@@ -115,7 +115,8 @@ def main() -> int:
                 found = failure(tree, python, ["correctness_tests"])
             word = "noticed" if found else "SURVIVED"
             git("checkout", "--quiet", ".", folder=tree)
-            if found and failure(tree, python, found.split()[1:] if found.startswith("FAILED") else tests_of(patch)):
+            named = [found.removeprefix("FAILED ")] if found.startswith("FAILED ") else tests_of(patch)
+            if found and failure(tree, python, named):
                 word = "UNCLEAR (its test fails without the mutant too)"
         except (subprocess.CalledProcessError, LookupError) as error:
             reason = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
