@@ -92,6 +92,14 @@ def test_compare_shows_settings_and_figures_of_runs(tmp_path, capsys, monkeypatc
     assert "<script src=" not in page
 
 
+def test_fps_is_the_rate_since_the_last_point(tmp_path):
+    recorder = runs.Recorder(tmp_path, 0)
+    recorder.add(100, 1.0, {"return": 1.0})
+    recorder.add(400, 2.0, {"return": 1.0})
+    recorder.close()
+    assert [point["fps"] for point in runs.points(tmp_path)] == [100.0, 300.0]
+
+
 def test_running_mean_is_over_the_last_20_values_without_nans():
     found = runs.smoothed([math.nan, *map(float, range(29))])
     assert math.isnan(found[0])

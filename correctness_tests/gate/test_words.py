@@ -1,6 +1,7 @@
 """The text reports of a run: a line per case, counts, and the Markdown table."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -85,6 +86,12 @@ def test_markdown_of_a_run():
         "",
         report.canaries(outcome.findings),
     ]
+
+
+def test_the_heading_of_a_comparison_is_its_own_outcome():
+    artifact, outcome = decided({})
+    heading = report.markdown(artifact, replace(outcome, code=1)).splitlines()[0]
+    assert heading.endswith(": passed"), "the comparison with an anchor failed"
 
 
 def test_ids_and_notes_do_not_break_the_table():

@@ -459,6 +459,7 @@ def test_comparisons_on_all_cores_share_processes_within_a_group():
     assert grouped(("ab", torch), ("bc", jax), ("cd", torch)) == [["0", "2"], ["1"]]
     pool = ("a", "pool")
     assert grouped((pool, torch), ("cd", torch), (pool[::-1], torch)) == [["0", "2"], ["1"]]
+    assert grouped((pool, {"cores": "one"}), (("b", "pool"), {"cores": "one"})) == [["0", "1"]]
 
 
 def test_zero_and_false_in_a_file_override_the_command_line():

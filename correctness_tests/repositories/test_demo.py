@@ -1,5 +1,6 @@
 """``rlgauge demo``, as a new user runs it."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from correctness_tests.waiting import started
 from rlgauge.demo import meaning
 from rlgauge.rule import Finding
 
-from .made import eventually
+from .made import Repository, eventually
 
 COMMAND = [sys.executable, "-m", "rlgauge", "demo"]
 
@@ -48,11 +49,15 @@ def test_the_demo_explains_extremes_of_few_pairs(pairs, words):
     assert words in meaning(Finding("ok", ratio=1.01, low=0.99, high=1.02, pairs=pairs))
 
 
-def test_an_interrupted_demo_lets_the_gate_tidy_up(tmp_path):
-    with started([*COMMAND, "kept"], cwd=tmp_path, stderr=subprocess.STDOUT) as process:
+def test_an_interrupted_demo_lets_the_gate_tidy_up_and_leaves_the_repository_of_a_hook_alone(tmp_path):
+    users = Repository(tmp_path / "users", {"a.py": ""})
+    before = users.git("rev-parse", "HEAD")
+    hook = {"GIT_DIR": str(users.root / ".git"), "GIT_WORK_TREE": str(users.root)}
+    with started([*COMMAND, "kept"], cwd=tmp_path, stderr=subprocess.STDOUT, env={**os.environ, **hook}) as process:
         assert eventually(lambda: list(tmp_path.glob("kept/.git/rlgauge/run-*/head.output")))
         process.send_signal(signal.SIGTERM)
         text, _ = process.communicate(timeout=60)
     assert process.returncode == 130, text
     assert "Traceback" not in text
     assert list(tmp_path.glob("kept/.git/rlgauge/run-*")) == []
+    assert (users.git("rev-parse", "HEAD"), users.git("status", "--porcelain")) == (before, "")

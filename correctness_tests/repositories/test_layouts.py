@@ -405,13 +405,23 @@ def test_depends_narrows_what_a_test_depends_on(tmp_path):
     assert (code, "1 unchanged, 1 to time" in text) == (0, True), text
 
 
+READS_ROWS = """import os
+
+here = os.getcwd()
+os.chdir(os.path.dirname(__file__))
+with open("rows.json") as file:
+    ROWS = file.read()
+os.chdir(here)
+"""
+
+
 def test_a_file_that_is_loaded_and_not_depended_on_is_an_error_that_names_it(tmp_path):
     files = {
         "pyproject.toml": '[tool.rlgauge.depends]\n"*" = ["pkg/__init__.py"]\n',
         "pkg/__init__.py": "def slow(numbers):\n    from pkg import two\n\n    return two.slow(numbers)\n",
         "pkg/two.py": work(slow=100),
         "pkg/extra.py": "",
-        "pkg/table.py": "import pathlib\n\nROWS = pathlib.Path(__file__).with_name('rows.json').read_text()\n",
+        "pkg/table.py": READS_ROWS,
         "pkg/rows.json": "[1]\n",
         "tests/conftest.py": CLOCK,
         "tests/test_late.py": LATE,

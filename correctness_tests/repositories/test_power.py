@@ -1,5 +1,6 @@
 """``rlgauge power``: the gate's error rates on a repository's own benchmarks."""
 
+import math
 import re
 
 import pytest
@@ -90,6 +91,9 @@ def test_slowdowns_and_faults_are_found(toy):
     assert float(re.search(r"\(x ([\d.]+)", fault)[1]) == pytest.approx(2, abs=0.03)  # the clock's pace varies
     assert two == five == ten == cells(text)[fault][0]
     assert "pairs of 1 benchmark." in text
+    pairs = [line for line in power.read(toy.root / ".rlgauge" / "power.jsonl") if line["what"] == "pair"]
+    measured = [math.exp(pair["log_ratios"][TEST]["0.1"]) for pair in pairs]
+    assert measured == pytest.approx([1.1] * len(pairs), abs=0.03)
 
 
 DESELECTS = """

@@ -63,7 +63,7 @@ def given():
     return 50
 """
 INI = """[pytest]
-addopts = --benchmark-skip --benchmark-disable --session-timeout=0.1 --cov=toy --randomly-seed=1
+addopts = -x --benchmark-skip --benchmark-disable --session-timeout=0.1 --cov=toy --randomly-seed=1
 required_plugins = pytest-cov pytest-randomly
 """
 CONFTEST = """import pytest
