@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perf_tests.bench import device_is_busy
-from perf_tests.ops import build
+from perf_tests.ops import build, unavailable
 from perf_tests.recorded import benchmarks
 from rl_impls import __main__, backends, params
 from rl_impls.procgen import problem as procgen
@@ -95,3 +95,12 @@ def test_table_shows_a_dash_where_a_workload_has_no_backend(capsys):
         for workload, mark in zip(head, marks):
             assert (mark == "-") == (name not in backends.backends_of(workload))
             assert mark in ("yes", "no", "-")
+
+
+def test_a_required_backend_without_its_device_fails(monkeypatch):
+    error = backends.BackendUnavailable("torch-cuda", "no NVIDIA driver is installed", "install it")
+    with pytest.raises(pytest.skip.Exception, match="no NVIDIA driver"):
+        unavailable(error)
+    monkeypatch.setenv("RL_PERF_REQUIRE", "torch-cuda")
+    with pytest.raises(pytest.fail.Exception, match=r"RL_PERF_REQUIRE=torch-cuda, but .*no NVIDIA driver"):
+        unavailable(error)

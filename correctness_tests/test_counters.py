@@ -1,8 +1,10 @@
 """Exact counts of benchmarks: the counts of each backend, and their reproducibility."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from perf_tests.counters import count
+from perf_tests.counters import count, of_torch
 from perf_tests.recorded import benchmarks, record
 
 
@@ -45,3 +47,10 @@ def test_an_update_is_counted_from_a_reset():
     first, second = counted("snake", "train_step", "full-torch-32")
     assert first["aten_ops"] > 0
     assert first == second
+
+
+def test_results_in_existing_tensors_are_not_allocated():
+    torch = pytest.importorskip("torch")
+    x, out = torch.ones(8), torch.empty(8)
+    op = SimpleNamespace(call=lambda: torch.mul(torch.add(x, x, out=out), x), args=())
+    assert of_torch(op) == {"aten_ops": 2, "allocated_bytes": 32}

@@ -1,8 +1,10 @@
 """Selecting benchmarks by workload, op, form, backend, axes and tier."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from perf_tests.selection import Selection, selected
+from perf_tests.selection import Selection, selected, selection_of
 from rl_impls import backends
 from rl_impls.pirl.options import FORMS
 
@@ -45,3 +47,10 @@ def test_selection_keeps_what_it_names_and_nothing_else():
 def test_unknown_op_is_an_error():
     with pytest.raises(backends.OpUnavailable, match="pirl has no op 'fly' on numpy"):
         backends.get("numpy").build("pirl", "fly", {}, (), FORMS["full"])
+
+
+def test_values_of_a_repeated_axis_add_up():
+    options = {**dict.fromkeys(("workload", "op", "form", "backend"), ()), "tier": "full"}
+    options["axis"] = ["batch_size=32", "batch_size=128,256", "side=84"]
+    found = selection_of(SimpleNamespace(getoption=options.get))
+    assert found.axes == {"batch_size": ("32", "128", "256"), "side": ("84",)}
