@@ -175,11 +175,19 @@ def test_a_function_that_returns_a_generator_is_refused():
 
 
 def test_samples_end_when_jax_has_computed_the_result(clock, monkeypatch):
-    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(block_until_ready=clock))
-    assert TimedFunction(lambda: 3).sample() == 3
-    assert TimedFunction(lambda: 3, teardown=lambda: None).sample() == 3
-    assert TimedFunction(lambda: 3).only_call() == 3
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(block_until_ready=lambda result: clock(sum(result))))
+    assert TimedFunction(lambda: [3]).sample() == 3
+    assert TimedFunction(lambda: [3], teardown=lambda: None).sample() == 3
+    assert TimedFunction(lambda: [3]).only_call() == 3
     assert TimedFunction(lambda: [3] * 2000).sample() == 0  # searching it would take long
+
+
+def test_iterators_among_results_do_not_fail_where_jax_warns(monkeypatch):
+    def warn(result):
+        raise DeprecationWarning("iterables are leaves")
+
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(block_until_ready=warn))
+    assert TimedFunction(lambda: (1, {2})).first_output() == (1, {2})
 
 
 @pytest.mark.parametrize("made", [iter([1, 2]), (x for x in "ab"), map(str, [1, 2]), itertools.chain("ab")])

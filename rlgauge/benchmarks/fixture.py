@@ -8,10 +8,12 @@ state.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -272,9 +274,15 @@ class TimedFunction:
 def wait(result: Any) -> None:
     """Wait for the arrays of a result that JAX still computes, unless a long container would take time to search."""
     jax = sys.modules.get("jax")
-    long = isinstance(result, dict | list | tuple) and len(result) > MAX_SEARCHED
-    if jax and hasattr(jax, "block_until_ready") and not long:
-        jax.block_until_ready(result)
+    if jax is None or not hasattr(jax, "block_until_ready"):  # not imported, or partly
+        return
+    if isinstance(result, dict | list | tuple):
+        searched = len(result) <= MAX_SEARCHED
+    else:
+        searched = hasattr(result, "block_until_ready") or dataclasses.is_dataclass(result)
+    if searched:
+        with suppress(DeprecationWarning):  # for iterators among the items, if the project makes errors of warnings
+            jax.block_until_ready(result)
 
 
 def is_used_up(value: Any) -> bool:
