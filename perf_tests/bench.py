@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 LEAST = 0.01  # shortest duration of a sample of several calls, in seconds
-SLOW = 0.1  # a call of so many seconds is a sample of its own, although one measurement may be disturbed
+SLOW = 0.1  # calls of this many seconds are not calibrated: a disturbed measurement hardly matters
 RTOL, ATOL = 1e-5, 1e-7  # rounding differences from another order of summation
 
 

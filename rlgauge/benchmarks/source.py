@@ -337,8 +337,8 @@ class Benchmarks(Project):
         inherited = os.environ if self.environment is None else self.environment
         variables = {"PYTHONPATH": self.search_path(tree, python, folder), **cache_variables(folder, inherited)}
         if python != PYTHON:  # commands that a test starts are those of the side
-            variables |= {"PATH": f"{python.parent}{os.pathsep}{inherited.get('PATH', '')}"}
-            variables |= {"VIRTUAL_ENV": str(python.parents[1])}
+            variables["PATH"] = f"{python.parent}{os.pathsep}{inherited.get('PATH', '')}"
+            variables["VIRTUAL_ENV"] = str(python.parents[1])
         worker = self.worker_arguments(tree, folder, files, self.imports(tree, python), renamed=renamed)
         return Side(name, tree, python, worker, variables, start=self.start_in(tree), inherited=self.environment)
 

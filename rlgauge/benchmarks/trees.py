@@ -18,16 +18,9 @@ PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 LOCK_FILES = (
     "*.lock", "requirements*.txt", "constraints*.txt", "pylock.toml", "pylock.*.toml", "Pipfile.lock", "conda-lock.yml",
 )  # fmt: skip
-NO_CODE = (
-    "__init__",
-    "setup",
-    "conftest",
-    "noxfile",
-    "tasks",
-    "fabfile",
-    "dodo",
-    "versioneer",
-)  # tools in a project's root
+NO_CODE = (  # a stray file and tools in a project's root
+    "__init__", "setup", "conftest", "noxfile", "tasks", "fabfile", "dodo", "versioneer",
+)  # fmt: skip
 
 
 def benchmark_paths(files: Iterable[str], tree: Path) -> list[str]:
@@ -170,7 +163,7 @@ def shadows_library(folder: Path) -> bool:
 def import_roots(tree: Path, folders: Sequence[str]) -> list[Path]:
     """Return the existing directories among `folders`, relative to the tree, that are not packages themselves.
 
-    A project is none, although its root may contain a stray ``__init__.py``.
+    The root of a project is no package, even if it contains a stray ``__init__.py``.
     """
     found = [tree / name for name in folders if (tree / name).is_dir()]
     return [folder for folder in found if is_project(folder) or not (folder / "__init__.py").exists()]
