@@ -67,7 +67,7 @@ def test_options_reach_the_agent(tmp_path, capsys, workload):
     for line in run(workload, capsys, "evaluate", path, "--episodes", 4, "--seed", 2).splitlines():
         name, mean, _, error, *_ = line.split()
         assert float(mean) == pytest.approx(np.mean(figures[name]), abs=0.006)
-        assert float(error.rstrip(",")) == pytest.approx(np.std(figures[name]) / 2, abs=0.006)
+        assert float(error.rstrip(",")) == pytest.approx(np.std(figures[name], ddof=1) / 2, abs=0.006)
 
 
 def error_of(capsys, workload, *arguments):
@@ -411,6 +411,23 @@ def test_infinite_loss_is_named(tmp_path, play):
         play("train", tmp_path / "it", agent=Diverging)
 
 
+def test_an_update_that_diverges_names_the_last_good_checkpoint(tmp_path, play):
+    class Diverging(Player):
+        def learn(self):
+            raise FloatingPointError("a TD error became infinite or NaN")
+
+    words = r"^train: after step 0, a TD error became infinite or NaN; .*/it still holds the last good state; "
+    with pytest.raises(SystemExit, match=words):
+        play("train", tmp_path / "it", agent=Diverging)
+
+
+@pytest.mark.parametrize(("workload", "backend"), [("snake", "onnx"), ("mario", "numpy"), ("procgen", "numpy")])
+def test_a_backend_without_gradients_is_refused_before_training(workload, backend, tmp_path, capsys):
+    message = error_of(capsys, workload, "train", tmp_path / "agent", "--backend", backend)
+    assert message == f"train: {backend} computes no gradients; train with --backend torch"
+    assert not list(tmp_path.iterdir())
+
+
 def test_run_is_not_overwritten(tmp_path, play):
     folder, words = tmp_path / "run", ("train", "--output-dir", tmp_path / "run", "--steps", 30)
     play(*words)
@@ -419,6 +436,8 @@ def test_run_is_not_overwritten(tmp_path, play):
         play(*words)
     with pytest.raises(SystemExit, match=r"^train: checkpoint: .* exists; add --resume to continue it, or"):
         play("train", folder / runs.CHECKPOINT)
+    with pytest.raises(SystemExit, match=r"^train: output-dir: .*/run holds another run; choose another folder"):
+        play("train", tmp_path / "other", "--output-dir", folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
@@ -564,11 +583,14 @@ def test_evaluations_are_kept_as_json(tmp_path, play):
     Player(seed=0).save(tmp_path / "it.safetensors")
     play("evaluate", tmp_path / "it.safetensors", "--episodes", 3, "--form", "naive")
     shown = play("evaluate", "--checkpoint", tmp_path / "it.safetensors", "--episodes", 3, "--seed", 5)
-    assert shown == "a           1.00 +- 0.47, n = 3 episodes\nlongest     5.00 +- 0.00, n = 3 episodes\n"
+    assert shown == "a           1.00 +- 0.58, n = 3 episodes\nlongest     5.00 +- 0.00, n = 3 episodes\n"
     found, naive = (json.loads((tmp_path / f"evaluation-it{name}.json").read_text()) for name in ("", "-form=naive"))
     assert found["figures"] == {
-        "a": {"mean": 1.0, "error": pytest.approx((2 / 9) ** 0.5)}, "longest": {"mean": 5.0, "error": 0.0},
+        "a": {"mean": 1.0, "error": pytest.approx(3**-0.5)}, "longest": {"mean": 5.0, "error": 0.0},
     }  # fmt: skip
+    assert play("evaluate", tmp_path / "it.safetensors", "--episodes", 1).startswith(
+        "a           0.00, n = 1 episode\n"
+    )
     assert (found["checkpoint"], found["step"], found["episodes"], found["seed"]) == ("it.safetensors", 0, 3, 5)
     assert (found["config"]["form"], naive["config"]["form"], naive["seed"]) == ("full", "naive", 0)
 

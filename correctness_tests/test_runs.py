@@ -135,7 +135,7 @@ def test_best_checkpoint_stays_after_a_resume_with_lower_returns(tmp_path):
 def test_folder_that_is_no_run_is_an_error(tmp_path, text):
     if text:
         (tmp_path / runs.SUMMARY).write_text(text)
-    with pytest.raises(ValueError, match=rf"^{tmp_path} is not the --output-dir of a training "):
+    with pytest.raises(ValueError, match=rf"^{tmp_path} is not the --output-dir of a training run "):
         runs.compare([tmp_path], tmp_path / "it.html")
     assert not (tmp_path / "it.html").exists()
 

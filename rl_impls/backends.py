@@ -17,6 +17,7 @@ from typing import Any
 from .common.checks import choose
 from .compilers import COMPILERS, Compiler
 
+GRADIENTS = ("eager", "compile", "jit")  # compilers whose functions can be differentiated
 Array = Any
 Op = Callable[..., Any]
 
@@ -52,6 +53,11 @@ class Backend:
     device: str = "cpu"
     modules: tuple[str, ...] = ()
     extra: str = ""
+
+    @property
+    def learns(self) -> bool:
+        """Whether the backend computes gradients, which training needs."""
+        return self.library != "numpy" and self.compile in GRADIENTS
 
     @property
     def install(self) -> str:

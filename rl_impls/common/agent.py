@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from .. import params
+from .. import backends, params
 from ..params import CheckpointError
 
 
@@ -100,7 +100,14 @@ class Agent(ABC):
         """Restore what :meth:`state` returned; raise ValueError or KeyError for other arrays."""
 
     def prepare(self) -> None:
-        """Build what :meth:`learn` needs, and raise what it would; called before the training begins."""
+        """Build what :meth:`learn` needs, so that its errors appear before training begins.
+
+        Raises:
+            OpUnavailable: the backend computes no gradients.
+        """
+        name = self.config.backend
+        if not backends.get(name).learns:
+            raise backends.OpUnavailable(f"{name} computes no gradients; train with --backend torch")
         if self.loop is None:
             self.build()
 

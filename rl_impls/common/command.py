@@ -21,6 +21,7 @@ from .threads import configuration, described, use_threads
 from .workers import WorkersEnded
 
 EPISODES = 100  # default number of evaluation episodes
+LARGE = ("capacity", "batch_size", "num_envs")  # fields that determine how much memory a training run needs
 USER_ERRORS = ValueError, OverflowError, FloatingPointError, NotImplementedError, ImportError, WorkersEnded
 
 
@@ -55,7 +56,8 @@ def main(
         if not out_of_memory(error):
             raise
         first = str(error).strip().partition("\n")[0] or "MemoryError"
-        sys.exit(f"{options.command}: not enough memory ({first}); try a smaller --capacity or --batch-size")
+        smaller = [f"--{name.replace('_', '-')}" for name in LARGE if hasattr(options, name)] or ["--episodes"]
+        sys.exit(f"{options.command}: not enough memory ({first}); try a smaller {' or '.join(smaller)}")
     except KeyboardInterrupt as error:
         sys.exit(exit_code(error))
 
@@ -107,12 +109,19 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
     )
     evaluates.set_defaults(run=evaluate)
     which = evaluates.add_mutually_exclusive_group(required=True)
-    which.add_argument("checkpoint", type=Path, nargs="?", help="checkpoint to load, or the --output-dir of a training")
+    which.add_argument(
+        "checkpoint", type=Path, nargs="?", help="checkpoint to load, or the --output-dir of a training run"
+    )
     which.add_argument(
         "--checkpoint", type=Path, dest="path", metavar="PATH", help="another way to give the checkpoint"
     )
     evaluates.add_argument(
-        "--episodes", "--num-episodes", type=int, default=EPISODES, metavar="N", help=f"(default: {EPISODES})"
+        "--episodes",
+        "--num-episodes",
+        type=int,
+        default=EPISODES,
+        metavar="N",
+        help=f"episodes to play (default: {EPISODES})",
     )
     evaluates.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the episodes (default: 0)")
     if agent.STOCHASTIC:
@@ -124,10 +133,10 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
             metavar="N",
             help="threads per torch operation, and for the games in total (default: 1 for a small net, else all cores)",
         )
-        command.add_argument("--inter-op-threads", type=int, metavar="N", help="torch operations at a time")
+        command.add_argument("--inter-op-threads", type=int, metavar="N", help="torch operations that run in parallel")
     compares = commands.add_parser("compare", help="print runs side by side and plot their returns", allow_abbrev=False)
     compares.set_defaults(run=compare)
-    compares.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="the --output-dir of a training")
+    compares.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="the --output-dir of a training run")
     page = Path("comparison.html")
     compares.add_argument(
         "--output", type=Path, default=page, metavar="FILE", help=f"HTML file to write (default: {page})"
@@ -216,9 +225,11 @@ def evaluate(agent_class: type[Agent], options: argparse.Namespace) -> None:
     width = max(map(len, figures))
     results = {}
     for name, values in figures.items():
-        mean, error = float(values.mean()), float(values.std()) / len(values) ** 0.5
+        mean, count = float(values.mean()), len(values)
+        error = float(values.std(ddof=1)) / count**0.5 if count > 1 else None  # standard error of the mean
         results[name] = {"mean": mean, "error": error}
-        print(f"{name:{width}s} {mean:8.2f} +- {error:.2f}, n = {len(values)} episodes")
+        spread = f" +- {error:.2f}" if error is not None else ""
+        print(f"{name:{width}s} {mean:8.2f}{spread}, n = {count} episode{'s' * (count > 1)}")
     about = {"step": agent.step, "episodes": options.episodes, "seed": options.seed, "config": asdict(agent.config)}
     print(runs.keep_evaluation(path, fields | more, about | {"figures": results}), file=sys.stderr)
 

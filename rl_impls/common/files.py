@@ -30,7 +30,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def copy_whole(source: Path, target: Path) -> None:
-    """Copy a file that :func:`write_whole` wrote atomically, without using more space where hard links are possible.
+    """Copy a file that :func:`write_whole` wrote, atomically and, where hard links are possible, without extra space.
 
     Raises:
         OSError: the copy cannot be written; the old content of `target` is kept.

@@ -1,4 +1,4 @@
-"""Preloaded by the fork server of processes that play Procgen: the first environment reads all images."""
+"""Preload Procgen's images in the fork server: the first environment of a process reads all of them."""
 
 import contextlib
 

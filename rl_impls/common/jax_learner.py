@@ -45,7 +45,7 @@ class Net:
 
 
 def identity(tree):
-    """Return a tree and its inverse function, like ``ravel_pytree`` but without flattening."""
+    """Return the tree unchanged and its inverse function; used in place of ``ravel_pytree``."""
     return tree, lambda same: same
 
 

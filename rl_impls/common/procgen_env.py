@@ -33,20 +33,24 @@ CHOSEN: list[int] = []  # the last argument of :func:`set_threads`
 
 
 def set_threads(count: int) -> None:
-    """Set the default number of threads, over all actors, of games created later in this process."""
+    """Set the default number of threads of games created later in this process; actors share them."""
     CHOSEN[:] = [check_integer("threads", count, 1, MOST)]
 
 
 def default_threads():
-    """Return the number set by :func:`set_threads`, else that of the available cores."""
+    """Return the number set by :func:`set_threads`, or else the number of available cores."""
     return CHOSEN[0] if CHOSEN else len(os.sched_getaffinity(0))
 
 
 class Episodes(NamedTuple):
     """The n episodes that ended in one step.
 
-    env int[n] is their environment, returns f64[n] and lengths int[n] are undiscounted, levels i32[n] are those played,
-    and solved bool[n] tells whether the game reports the level as completed.
+    Attributes:
+        env: their environments, int[n].
+        returns: undiscounted sums of rewards, f64[n].
+        lengths: numbers of steps, int[n].
+        levels: levels played, i32[n].
+        solved: whether the game reports the level as completed, bool[n].
     """
 
     env: np.ndarray

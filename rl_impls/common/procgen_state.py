@@ -12,14 +12,14 @@ VERSION, END = 0, struct.pack("=I", 0xCAFECAFE)  # of a serialised game
 
 
 def level_range(start_level, num_levels):
-    """Return the first level and the one after the last; `num_levels` = 0 means all levels."""
+    """Return the first level and the end level (exclusive); `num_levels` = 0 means all levels."""
     return (start_level, start_level + num_levels) if num_levels else (0, LARGEST)
 
 
 def check_state(state, num_envs, *wanted):
-    """Raise ValueError unless `state` has `num_envs` games that were all made for `wanted`.
+    """Raise ValueError unless `state` has `num_envs` games that all match `wanted`.
 
-    `wanted` is the game, mode, first level, and the one after the last.
+    `wanted` is the game, mode, first level and end level (exclusive).
     """
     if not isinstance(state, dict) or set(state) != set(STATE):
         raise ValueError(f"state should be a dict with {', '.join(STATE)}")
@@ -34,10 +34,10 @@ def check_state(state, num_envs, *wanted):
 
 
 def made_for(game):
-    """Return the game, mode, first level and one after the last that a serialised game was made for.
+    """Return the game, mode, first level and end level (exclusive) of a serialised game; None for invalid bytes.
 
-    Returns None for invalid bytes. Procgen writes its version, the length of the name, the name and fifteen integers,
-    of which the eighth is the mode and the last two are the levels, and closes the state with an end marker.
+    Procgen writes its version, the length of the name, the name and fifteen integers. The eighth integer is the mode,
+    and the last two are the levels. The state ends with a marker.
     """
     try:
         version, length = struct.unpack_from("=2i", game)

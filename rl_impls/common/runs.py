@@ -44,9 +44,9 @@ def memory(kind: str = "VmRSS") -> int:
 
 
 class Recorder:
-    """Record the curve of a training in a folder, as CSV and for TensorBoard; a folder of None records nothing.
+    """Record a learning curve in a folder, as CSV and for TensorBoard; if the folder is None, record nothing.
 
-    Points after `step`, from a training that was not saved, are dropped with the first new one.
+    Points after `step`, at which training resumes, are dropped when the first new point is added.
     """
 
     def __init__(self, folder: Path | None, step: int) -> None:
@@ -64,7 +64,7 @@ class Recorder:
         self.best = best_return(folder, self.before)
 
     def add(self, step: int, seconds: float, figures: Mapping[str, float]) -> None:
-        """Append one point; `seconds` count from the start or resumption of the training.
+        """Append one point; `seconds` count from the start or resumption of training.
 
         ``fps``, the steps per second since the last point, and ``memory``, see :func:`memory`, are added.
         """
@@ -153,7 +153,7 @@ def commit(file: Path) -> str | None:
 def keep_evaluation(checkpoint: Path, options: Mapping[str, Any], about: Mapping[str, Any]) -> Path:
     """Write the result of an evaluation beside its checkpoint; return its path.
 
-    Another checkpoint, or other `options` of the evaluation, give another file; a repeated evaluation replaces it.
+    Each checkpoint and each set of `options` has its own file; a repeated evaluation replaces it.
     """
     words = [name if value is True else f"{name}={value}" for name, value in options.items() if value is not False]
     path = checkpoint.with_name(f"{EVALUATION}{'-'.join([checkpoint.stem, *words])}.json")
@@ -164,7 +164,7 @@ def keep_evaluation(checkpoint: Path, options: Mapping[str, Any], about: Mapping
 def points(folder: Path) -> list[dict[str, float]]:
     """Return the curve of a run, one dict of figures per point; empty if there is no curve.
 
-    An incomplete last line, left when the training was killed, is ignored.
+    An incomplete last line, left when training was killed, is ignored.
     """
     path = folder / CURVE
     if not path.exists():
@@ -178,7 +178,7 @@ def summary(folder: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads((folder / SUMMARY).read_text())
     except (OSError, ValueError) as error:
-        raise ValueError(f"{folder} is not the --output-dir of a training ({error})") from None
+        raise ValueError(f"{folder} is not the --output-dir of a training run ({error})") from None
     return found
 
 
@@ -231,7 +231,8 @@ def evaluation_rows(folder: Path) -> dict[str, str]:
         found, what = json.loads(path.read_text()), path.stem.removeprefix(EVALUATION)
         rows[f"{what}: step"] = f"{found['step']:,.0f}"
         for name, figure in found["figures"].items():
-            rows[f"{what}: {name}"] = f"{figure['mean']:.2f} +- {figure['error']:.2f}"
+            error = "" if figure["error"] is None else f" +- {figure['error']:.2f}"  # None for one episode
+            rows[f"{what}: {name}"] = f"{figure['mean']:.2f}{error}"
     return rows
 
 

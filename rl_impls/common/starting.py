@@ -47,7 +47,7 @@ def context_of(threads, needs=()):
 
     Args:
         threads: threads per library in each process.
-        needs: modules to preload: torch, the modules that its optimisers import, :data:`GAMES`.
+        needs: modules to preload, for example torch, modules that its optimisers import, or :data:`GAMES`.
     """
     if threads > 1 or not needs:
         return multiprocessing.get_context("spawn")

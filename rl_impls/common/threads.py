@@ -1,4 +1,4 @@
-"""Number of threads of a training or an evaluation, and how waiting threads behave."""
+"""Number of threads for training and evaluation, and how waiting threads behave."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def default_threads(work: float) -> int:
 def set_threads(count: int, inter_op: int | None = None) -> None:
     """Set the number of threads of torch, JAX and Procgen.
 
-    Unless ``OMP_WAIT_POLICY`` or ``GOMP_SPINCOUNT`` is set, waiting torch threads soon go to sleep: when another
-    program occupies a core, spinning threads would waste the time of the others. torch and JAX read the environment
+    Unless ``OMP_WAIT_POLICY`` or ``GOMP_SPINCOUNT`` is set, torch threads that wait soon go to sleep: if another
+    program occupies a core, threads that spin take time from those that have work. torch and JAX read the environment
     when they are imported; after that, only torch's number of threads can change. `inter_op` limits the torch
     operations that run in parallel; None is torch's default.
     """
@@ -72,7 +72,7 @@ def configuration(agent: Any, fields: Mapping[str, Any], path: Path | None) -> A
 
 
 def use_threads(options: Namespace, config: Any, samples: int | None = None) -> int:
-    """Set and return the requested number of threads, or else one that suits the net.
+    """Set the requested number of threads, by default one that suits the net, and return it.
 
     Without ``weights`` in `config`, all cores are used. `samples` replaces ``config.batch_size``.
     """

@@ -1,6 +1,6 @@
 """Parts shared by image nets in torch: weight layouts, memory formats and scaling of byte images.
 
-Weights are named, shaped and laid out as in NumPy, those of a convolution f32[K, K, I, O]; a bias is a vector.
+Weights go in and out with the names and shapes of the NumPy weights: f32[K, K, I, O] for a convolution.
 """
 
 import torch

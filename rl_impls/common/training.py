@@ -90,6 +90,8 @@ def place(options: argparse.Namespace) -> Path:
         if new and (folder / CHECKPOINT).exists():
             raise ValueError(f"output-dir: {folder} holds a run; add --resume to continue it, or choose another folder")
         return folder / CHECKPOINT
+    if new and folder and any((folder / name).exists() for name in (CHECKPOINT, SUMMARY)):
+        raise ValueError(f"output-dir: {folder} holds another run; choose another folder")
     if not path.parent.is_dir() or path.is_dir():
         raise ValueError(f"checkpoint: {path} must be a file in a folder that exists")
     if new and path.exists():
@@ -225,6 +227,13 @@ def run(
     reached: float = 0
     kept = first  # step of the last checkpoint
     failed: OSError | None = None
+
+    def diverged(reason: object) -> FloatingPointError:
+        when = f"between steps {before} and {agent.step}" if agent.step > before else f"after step {before}"
+        return FloatingPointError(
+            f"{when}, {reason}; {path} still holds the last good state; start a new run with a smaller --learning-rate"
+        )
+
     with stop_signals() as signals, progress_bar(disable=launched()[0] > 0) as progress:
         task = progress.add_task("training", total=round(goal), completed=first if steps else 0, rate="")
         start, now, saved, printed, over = perf_counter(), 0.0, 0.0, 0.0, False
@@ -235,6 +244,8 @@ def run(
                 figures = agent.learn()
             except WorkersEnded as error:
                 raise WorkersEnded(f"{error}; {path} holds step {kept}, continue with --resume") from error
+            except FloatingPointError as error:
+                raise diverged(error) from error
             now = perf_counter() - start
             reached = agent.step if steps else reached + figures["episodes"] if episodes else now
             over = reached >= goal
@@ -251,10 +262,7 @@ def run(
                 failed = error
             wrong = not_finite(agent, figures)
             if agent.agree(bool(wrong)):
-                raise FloatingPointError(
-                    f"between steps {before} and {agent.step}, {wrong or 'weights became infinite or NaN'}; "
-                    f"{path} still holds the last good state; train with a smaller --learning-rate"
-                )
+                raise diverged(wrong or "weights became infinite or NaN")
             if agent.agree(now - saved >= save_every):
                 try:
                     save()

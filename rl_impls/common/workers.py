@@ -19,7 +19,7 @@ SLICE = 1  # longest single wait, so that stopping this process (Ctrl-Z) barely 
 ENDING = 60  # seconds to wait for a killed process: under load, one of low priority takes long to end
 PAUSES = (0.1, 0.2, 0.4, 0.8)  # seconds between attempts to start a process
 LIVES = 5  # deaths allowed at one index without an answer in between
-GIVES_WAY = 19  # niceness of background processes: with less, one preempts a learner thread that all others wait for
+GIVES_WAY = 19  # niceness of background processes: with less, they preempt a learner thread that others wait for
 BEFORE_MULTIPROCESSING = 10  # exit priority: multiprocessing's own exit handler waits forever for a stopped child
 
 
@@ -98,7 +98,7 @@ def limit(pipe, seconds):
 def start_process(target, args, threads, needs, timeout):
     """Start a daemon process that calls ``target(pipe, *args)``; return the other end of the pipe and the process.
 
-    `target` is a module-level function, `timeout` that of a read or write of the pipe, in seconds; `threads` and
+    `target` is a module-level function, and `timeout` limits each read or write of the pipe, in seconds. `threads` and
     `needs` are those of :func:`.starting.context_of`. Raises OSError if no process can be started.
     """
     for pause in (*PAUSES, None):
@@ -128,7 +128,7 @@ def hung_up(pipe, seconds=0):
 
 
 def cause_of_death(process):
-    """Describe how a process ended whose pipe is closed."""
+    """Describe how a process whose pipe is closed has ended."""
     process.join(ENDING)
     code = process.exitcode
     if code is None:

@@ -1,6 +1,6 @@
 """Double Q-learning from stacked frames in JAX: network and update.
 
-Builders are those of :mod:`._numpy`, for JAX arrays.
+Builders take the arguments of those in :mod:`._numpy`.
 """
 
 import functools
@@ -35,7 +35,7 @@ def normalised(params, k, h, learning):
 def q_values(params, obs, dtype=jnp.float32, learning=False):
     """Return Q-values f32[B, A] of observations u8[B, 4, S, S] as :func:`._numpy.q_values`, and new running statistics.
 
-    The statistics are of batch norm with ``learning``, by name; otherwise there are none. ``dtype`` is that of the
+    There are new statistics, by name, only for batch norm with ``learning``. ``dtype`` is the dtype of the
     computation, ``jnp.float32`` or ``jnp.bfloat16``; batch norm computes in float32.
     """
     w = {name: weight.astype(dtype) for name, weight in params.items()}
@@ -61,7 +61,7 @@ def td_loss(params, target, obs, actions, rewards, next_obs, terminated, weights
     """Return the loss f32[] of :func:`._numpy.td_targets` and :func:`._numpy.td_loss`, and two other results.
 
     These are the TD errors f32[B], and the online network's new running statistics by name. ``params`` and ``target``
-    are the weights of the online and the target network; ``dtype`` is that of the nets' computation.
+    are the weights of the online and the target network; ``dtype`` is the nets' compute dtype.
     """
     best = q_values(params, next_obs, dtype)[0].argmax(axis=1)
     td_targets = rewards + gamma * (1 - terminated) * of_actions(q_values(target, next_obs, dtype)[0], best)

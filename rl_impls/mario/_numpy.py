@@ -18,8 +18,8 @@ GREY = np.array([0.299, 0.587, 0.114], np.float32)  # shares of red, green and b
 def area_weights(pixels, side):
     """Return the weights of area interpolation along one axis, from ``pixels`` to ``side``.  -> f32[side, pixels]
 
-    ``w[i, j] = |[i r, (i + 1) r] and [j, j + 1]| / r``, with ``r = pixels / side``: each new pixel is the mean over the
-    interval that it covers.
+    Each new pixel is the mean over the interval that it covers: ``w[i, j]`` is the length of the overlap of
+    [i r, (i + 1) r] and [j, j + 1], divided by ``r = pixels / side``.
     """
     ratio, j = pixels / side, np.arange(pixels)
     start = ratio * np.arange(side)[:, None]

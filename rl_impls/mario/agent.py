@@ -95,7 +95,7 @@ class Config:
 class MarioAgent(Agent):
     """Learns to play from frames by double Q-learning, with collectors in processes.
 
-    ``MarioAgent(seed=0, game="coinrun")``; of a checkpoint, the NES game starts other episodes.
+    ``MarioAgent(seed=0, game="coinrun")``. Checkpoints lack the state of the NES game, which then starts new episodes.
     """
 
     Config = Config

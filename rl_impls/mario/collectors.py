@@ -67,7 +67,7 @@ class Collector:
     def play(self, number, until, epsilon):
         """Play until each environment has sent ``until`` experiences since the transport was made.
 
-        ``number``, that of the chunk, seeds the random actions.
+        ``number``, the chunk's number, seeds the random actions.
 
         Returns:
             the version of the weights that acted, and a list of the episodes that ended, :class:`.games.Episode`.
@@ -109,7 +109,7 @@ class Collector:
     def set_state(self, state):
         """Continue from the result of :meth:`get_state`, with the newest weights of shared memory."""
         if self.weights is not None:
-            self.load(*self.weights.read())  # their version may be one that another training had
+            self.load(*self.weights.read())  # play() would miss other weights with the same version
         for k, (stream, game) in enumerate(zip(self.streams, self.games)):
             game.set_state({name: state[f"{name}.{stream}"] for name in game.saved})
             self.obs[k], self.times[k] = state[f"obs.{stream}"], state[f"time.{stream}"]

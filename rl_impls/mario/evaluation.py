@@ -29,7 +29,7 @@ def evaluate(config, weights, episodes, seed, options):
         weights: arrays by name.
         episodes: number of episodes.
         seed: seed of levels and actions.
-        options: those of acting are read.
+        options: only the options of acting are used.
     """
     num_envs, rng = min(episodes, SIDE_BY_SIDE), np.random.default_rng(seed)
     config = {**config, "num_envs": num_envs, "seed": int(rng.integers(2**31))}

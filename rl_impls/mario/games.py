@@ -35,7 +35,7 @@ class Episode(NamedTuple):
 class ProcgenGame:
     """One environment of Procgen; the frame after the last step of an episode is the first of the next.
 
-    It plays ``levels`` levels from ``start_level`` on, in a sequence that ``seed`` determines; 0: no limit.
+    It plays ``levels`` levels from ``start_level`` on, in a sequence that ``seed`` determines; 0 levels: no limit.
     """
 
     shape = (64, 64)

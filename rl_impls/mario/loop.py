@@ -1,7 +1,7 @@
 """The training loop of collectors, transport, replay and learner, with the time of each phase.
 
-An epoch has U updates, one batch for each of what the source calls an epoch's episodes. Meanwhile the collectors play
-the experiences of the next epoch with the weights published last, so the policy lags one epoch behind, and up to
+An epoch has U updates of one batch each; the source calls U the episodes per epoch. Meanwhile the collectors play the
+experiences of the next epoch with the weights published last, so the policy lags one epoch behind, and up to
 ``publish_every - 1`` more. An epoch samples only what was stored when it began. Therefore the seed determines it,
 whenever experiences arrive.
 """
@@ -39,7 +39,7 @@ def per_stream(config):
 
 
 def check_room(config):
-    """Raise ValueError if the queues have no room for each environment, or the replay for little more than an epoch.
+    """Raise ValueError if the queues have no room for each environment, or the replay is hardly larger than an epoch.
 
     An epoch's own experiences are not sampled before the next one.
     """

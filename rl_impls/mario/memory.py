@@ -3,9 +3,10 @@
 A lane is a ring buffer of L rows. Row ``lane * L + slot`` stores a frame, the action, the reward, whether the step
 terminated its episode, and the step's index in its episode. A frame is stored once, however many stacks contain it.
 
-A row is linked to the row before it if that one did not end an episode and its index is one lower; otherwise an
-experience was lost in between, or a collector was replaced. A row is valid, and may be sampled, if the part of its
-stack that lies in its episode is stored and its outcome is known: the episode ended there, or the next row is linked.
+A row is linked to the row before it if that one did not end an episode and its index is one lower. Within an episode,
+the index jumps where an experience was lost or a collector was replaced. A row is valid, and may be sampled, if the
+part of its stack that lies in its episode is stored and its outcome is known: the episode ended there, or the next row
+is linked.
 """
 
 from __future__ import annotations
@@ -253,7 +254,7 @@ class FrameReplay:
         return {**{name: field[rows] for name, field in self.fields.items()}, PUSHED: pushed}
 
     def restore(self, arrays):
-        """Replace the contents by those of :meth:`arrays`."""
+        """Replace the contents by what :meth:`arrays` returned."""
         self.clear()
         rows = self._stored_rows(arrays[PUSHED])
         for name, field in self.fields.items():

@@ -12,8 +12,8 @@ from ..common.config import config
 class Options:
     """Values of all optimisation options. Compilation is not among them: it is a backend, ``torch-compile``.
 
-    Batch norm and initialisation follow from the weights, see :func:`.net.init_net`; the number of collectors, the
-    replay's capacity, the batch size and the interval of publication from the op's configuration.
+    The initial weights decide whether there is batch norm, see :func:`.net.init_net`. The op's configuration sets the
+    number of collectors, the replay's capacity, the batch size and the epochs between publications.
 
     Attributes:
         transport: one queue with one lock for all collectors; a queue per environment, delivered in batches; or a ring

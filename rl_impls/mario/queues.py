@@ -76,9 +76,9 @@ def in_collector(index, shared, experiences):
 class Queues(Transport):
     """Base class: some bounded queues, from which a thread of the learner takes experiences.
 
-    As many experiences as in the queues may wait in the learner's process, too, besides a few in the pipes. If a
-    collector is killed, it may hold a queue's lock, or leave a part of an experience in its pipe, so the transport is
-    broken.
+    Besides those in the queues, up to ``capacity`` experiences may wait in the learner's process, and a few in the
+    pipes. A collector that is killed may hold a queue's lock, or leave a part of an experience in its pipe, so the
+    transport is broken.
 
     Args:
         count: number of queues, one for all environments or one for each.

@@ -1,6 +1,7 @@
 """Ops that are the same on every backend: replay, transport, publication of weights, and the whole pipeline.
 
-Builders are those of :mod:`._numpy`, with ``backend`` instead of ``compiler``; only ``pipeline`` uses it.
+Builders take the arguments of those in :mod:`._numpy`, with a ``backend`` in place of the compiler; only ``pipeline``
+uses it.
 """
 
 import numpy as np

@@ -37,7 +37,7 @@ def check_learner():
 
 
 class Sender(ABC):
-    """A collector's end of a transport, for one environment. It can be passed to a process only when that starts.
+    """A collector's end of a transport, for one environment. It can be passed only to a process that is starting.
 
     Args:
         index: index of the environment.

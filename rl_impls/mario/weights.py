@@ -1,4 +1,4 @@
-"""Weights in shared memory, which the learner publishes and collectors read meanwhile.
+"""Weights in shared memory, which collectors may read while the learner publishes new ones.
 
 This relies on the total store order of x86: stores are seen in the order in which they were made.
 """
@@ -13,8 +13,8 @@ KEPT = 2  # versions in memory: the newest, and the one being written
 class SharedWeights:
     """The newest weights in shared memory; a reader never gets parts of two versions.
 
-    The learner writes versions alternately to two slots. It sets ``begun`` before it writes a version, and ``newest``
-    afterwards. A reader reads again if its slot has been overwritten meanwhile.
+    The learner writes version v to slot v % 2. It sets ``begun`` before it writes a version, and ``newest`` afterwards.
+    A reader reads again if its slot may have been overwritten meanwhile.
 
     Args:
         params: version 0, arrays by name; all versions have its shapes.

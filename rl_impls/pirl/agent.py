@@ -20,7 +20,6 @@ from .env import PirlEnv, sample_points, starts
 from .options import FORMS
 from .physics import ACTIONS, STATES
 
-GRADIENTS = ("eager", "compile", "jit")  # compilers that support gradients
 ANY_SIZE = ("eager", "neuron")  # compilers whose nets take batches of any size
 SAME = "same"  # the backend that learns
 NO_GRADIENTS = "computes no gradients; train with --backend torch --serve {}"
@@ -131,9 +130,9 @@ class PirlAgent(Agent):
 
         Returns:
             ``return`` and ``length``: means over the episodes that ended in this chunk, nan if none did; ``episodes``:
-            their number; ``safe``: how many of them stayed on the road; ``updates``: number of updates; ``loss``: its
-            mean over them, nan if there were none; ``td_loss`` and ``physics_loss``: its two parts, the squared TD
-            error and the weighted PDE and boundary terms; ``epsilon``: exploration rate at the end of the chunk.
+            their number; ``safe``: how many of them stayed on the road; ``updates``: number of updates; ``loss``: mean
+            loss of these updates, nan if there were none; ``td_loss`` and ``physics_loss``: its two parts, the squared
+            TD error and the weighted PDE and boundary terms; ``epsilon``: exploration rate at the end of the chunk.
 
         Raises:
             OpUnavailable: the backend computes no gradients.
@@ -182,7 +181,7 @@ class PirlAgent(Agent):
         """Build the learner; raise OpUnavailable if the backend computes no gradients."""
         if self._learner:
             return
-        if not learns(self.backend):
+        if not self.backend.learns:
             raise backends.OpUnavailable(f"{self.backend.name} {NO_GRADIENTS.format(self.backend.name)}")
         self.serving.require()
         config = asdict(self.config) | {"params": self.params, "target": self.params, "dynamics": "vehicle"}
@@ -219,7 +218,7 @@ class PirlAgent(Agent):
         return self.serving.to_host(net(self.serving.from_host(states)))
 
     def benchmark_inference(self, num_samples=1000, batch_sizes=(1, 8, 16, 32), seed=0):
-        """Time :meth:`get_qs_batch` for a first impression; the benchmarks calibrate, repeat and check what they time.
+        """Time :meth:`get_qs_batch` roughly; the benchmarks also calibrate, repeat and check what they time.
 
         Returns:
             By batch size, ``seconds`` per batch and ``samples_per_second``: means over `num_samples` states or, to fill
@@ -274,8 +273,3 @@ class PirlAgent(Agent):
         if "episode" in arrays:
             self.env.reset(options={"state": arrays["episode"]})
             self.length = int(arrays["length"])
-
-
-def learns(backend):
-    """Return whether a backend can update the network."""
-    return backend.library != "numpy" and backend.compile in GRADIENTS

@@ -5,7 +5,7 @@ import numpy as np
 from .. import backends
 from . import problem
 from ._numpy import q_values
-from .agent import GRADIENTS, NO_GRADIENTS, PirlAgent, learns
+from .agent import NO_GRADIENTS, PirlAgent
 
 OPS = ("forward", "act", "sustained", "serve", "pde_loss", "loss_and_backward", "train_step")
 UPDATES = OPS[5:]
@@ -28,9 +28,9 @@ def check(backend=None):
 
 def missing_ops(backend):
     """Return the ops that a backend does not have, wherever it runs."""
-    if learns(backend):
+    if backend.learns:
         return ()
-    return UPDATES if backend.compile in GRADIENTS else ("pde_loss", *UPDATES)
+    return UPDATES if backend.compile in backends.GRADIENTS else ("pde_loss", *UPDATES)
 
 
 def state_of(name):

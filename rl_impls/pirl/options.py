@@ -13,9 +13,10 @@ class Options:
 
     Attributes:
         order: 2 includes the diffusion term in the PDE residual, 1 leaves it out; this changes the result.
-        derivatives: nested automatic differentiation, one pass of the network per term of the loss, and the drift row
-            by row; or one forward pass of all rows that carries the process's infinitesimal generator, with gradients
-            written by hand: of the whole loss (torch) or of each matrix product (jax).
+        derivatives: ``autograd`` nests automatic differentiation, makes one pass of the network per term of the loss,
+            and computes the drift row by row. ``generator`` makes one forward pass of all rows, which also computes the
+            infinitesimal generator; its gradients are written by hand, of the whole loss (torch) or of each matrix
+            product (jax).
         inference: autograd mode without training (torch); ``inference_mode`` needs ``derivatives="generator"``.
         optimizer: apply Adam array by array or to all at once (torch: fused; jax: one flat vector).
         serving: one call of the network per request, or requests gathered into batches.

@@ -22,7 +22,7 @@ LAYOUT = ("NHWC", "HWIO", "NHWC")  # of images, kernel and output
 def logits_and_values(params, obs, dtype=jnp.float32):
     """Forward pass of either net; see :func:`._numpy.logits_and_values`.  [B, 64, 64, 3] -> f32[B, A], f32[B]
 
-    ``dtype`` is that of the computation, ``jnp.float32`` or ``jnp.bfloat16``.
+    ``dtype`` is the compute dtype, ``jnp.float32`` or ``jnp.bfloat16``.
     """
     w = {name: weight.astype(dtype) for name, weight in params.items()}
     h = obs.astype(dtype) / 255
@@ -159,7 +159,7 @@ def value_loss(values, returns):
 
 
 def with_parts(policy_loss, value_loss, entropy, config):
-    """Combine scalars to a loss by the coefficients of ``config``; return it, f, and the scalars, f[3]."""
+    """Combine scalars into a loss by the coefficients in ``config``; return it, f, and the scalars, f[3]."""
     loss = policy_loss + config["value_weight"] * value_loss - config["entropy_weight"] * entropy
     return loss, jnp.stack([policy_loss, value_loss, entropy])
 

@@ -103,7 +103,7 @@ def value_loss(values, returns):
 
 
 def with_parts(policy_loss, value_loss, entropy, value_weight, entropy_weight):
-    """Combine scalars to a loss; return it, f, and the scalars without a gradient, f[3]."""
+    """Combine scalars into a loss; return it, f, and the scalars without a gradient, f[3]."""
     loss = policy_loss + value_weight * value_loss - entropy_weight * entropy
     return loss, torch.stack([policy_loss, value_loss, entropy]).detach()
 

@@ -22,7 +22,7 @@ PHASES = ("publishing", "environment", "inference", "gathering", "advantages", "
 
 
 class Worker(Actor):
-    """Worker process of A3C; ``shared`` is that of :class:`SharedWeights`, ``args`` go to :class:`.actors.Actor`."""
+    """Worker process of A3C; ``shared`` as in :class:`SharedWeights`, ``args`` go to :class:`.actors.Actor`."""
 
     def __init__(self, shared, *args):
         self.shared, self.clock = shared, Phases(*PHASES)
@@ -147,7 +147,7 @@ def a3c_layout(config):
 class A3c(PoolLoop):
     """Loop of A3C: the workers play and learn, while this process waits for them.
 
-    ``config`` is that of :class:`.loop.Loop`, with the number of ``actors``, and how many rollouts a worker may be
+    ``config`` has the entries of :class:`.loop.Loop`, the number of ``actors``, and how many rollouts a worker may be
     ``ahead`` of the slowest one; ``options`` and ``backend`` are those of the workers.
     """
 

@@ -89,7 +89,7 @@ class Config:
             raise ValueError(f"actors={self.actors} should be 0 for a2c, whose parallel form is a3c")
         if self.actors and self.num_envs % self.actors:
             raise ValueError(f"actors={self.actors} should divide num_envs={self.num_envs}")
-        with_actors = self.actors > 0 and self.algorithm != "a3c"  # and a learner that they are apart from
+        with_actors = self.actors > 0 and self.algorithm != "a3c"  # actors apart from the learner, unlike A3C's workers
         if self.lag and not with_actors:
             raise ValueError(f"lag={self.lag} should be 0 except for ppo and impala with actors")
         if self.cluster:
@@ -213,13 +213,13 @@ class ProcgenAgent(Agent):
             episodes: number of episodes on the training levels, and again on the held-out levels.
             seed: seed of the levels and actions.
             deterministic: take the most likely action instead of sampling.
-            game: game to play; None for that of the training.
-            mode: difficulty; None for that of the training.
+            game: game to play; None for the one trained on.
+            mode: difficulty; None for the one trained on.
 
         Returns:
-            ``training_return``, ``training_score`` and ``training_length``, f64[episodes], unless game or mode are not
-            those of the training; ``held_out_return``, ``held_out_score`` and ``held_out_length``, unless all levels
-            were trained on.
+            ``training_return``, ``training_score`` and ``training_length``, f64[episodes], if game and mode are those
+            trained on; ``held_out_return``, ``held_out_score`` and ``held_out_length``, unless all levels were trained
+            on.
         """
         config = replace(self.config, game=game or self.config.game, mode=mode or self.config.mode)
         trained = config == self.config

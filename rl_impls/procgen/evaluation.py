@@ -35,7 +35,7 @@ def score(returns, game, mode):
 def level_sets(config, trained=True):
     """Return first level and number of levels of ``training`` and ``held_out``, each only if there are any.
 
-    ``trained`` tells whether game and mode are those of the training.
+    ``trained`` tells whether game and mode are those of training.
     """
     training = {"training": (config.start_level, config.levels)} if trained else {}
     held_out = {} if trained and not config.levels else {"held_out": (HELD_OUT, UNSEEN)}

@@ -16,7 +16,7 @@ class GroupLoop(Loop):
     """Loop of one of P processes; its results and its state cover all of them.
 
     Each update takes P minibatches of B / P images, one per process. Gradients are averaged, and in PPO so are the
-    moments of the advantages. ``config`` is that of all processes together, with ``rank`` and ``processes``.
+    moments of the advantages. ``config`` covers all processes together and has ``rank`` and ``processes``.
 
     Raises:
         ValueError: the backend is not torch on the CPU, or P does not divide the environments or the batch.

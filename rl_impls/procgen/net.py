@@ -51,7 +51,7 @@ def init_net(rng, net="nature"):
     """Return initial weights by name: orthogonal matrices, and biases of 0.
 
     Each layer is scaled by its gain: 0.01 for the logits, so that all actions start about equally likely, 1 for the
-    value, and that of ``GAINS`` for the others.
+    value, and ``GAINS[net]`` for the others.
     """
     params = {}
     for name, shape in NETS[net].items():

@@ -1,4 +1,4 @@
-"""Optimisations of actors and critics on images; every default is the naive choice."""
+"""Optimisation options of the actor-critic algorithms; every default is the naive choice."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class Options:
         optimizer: run Adam, RMSProp and the gradient norm tensor by tensor, or on all tensors at once (torch; jax fuses
             either way).
         images: convert images to float32 on the host, or keep them as bytes until they reach the net (torch).
-        first_layer: convolve pixels; or only those that the second layer reads and, with gradients, blocks of stride x
-            stride pixels stacked as channels, which makes longer sums in fewer rows (torch).
+        first_layer: convolve all pixels; or leave out those that the second layer does not read and, if there are
+            gradients, stack blocks of stride x stride pixels as channels, which makes longer sums in fewer rows
+            (torch).
         acting_weights: act with the learned weights, which autocast casts in each call, or with a copy that is cast
             once per rollout (torch).
         advantages: compute one environment after the other, or all at once in each step (numpy and torch).

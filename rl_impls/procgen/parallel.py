@@ -67,7 +67,7 @@ class PoolLoop(TimedLoop):
     def __call__(self, numbers):
         """Learn from I rollouts.  -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]
 
-        ``numbers`` i64[I] are those of the rollouts, see :class:`.loop.Loop`.
+        ``numbers`` i64[I] are the rollouts' numbers, see :meth:`.loop.Loop.__call__`.
         """
         results, last = [], int(numbers[-1]) + self.ahead * self.keep_acting
         self.clock.start()
@@ -133,7 +133,7 @@ class PoolLoop(TimedLoop):
     def stats(self):
         """Return mean and largest policy lag since the last reset, and the number of actors that died.
 
-        The lag counts rollouts learned from; one of PPO is several updates. In A3C it counts gradients.
+        The lag counts the rollouts learned from meanwhile, in PPO several updates each; in A3C it counts gradients.
         """
         lags = self.lags or {0: 1}
         mean = sum(lag * times for lag, times in lags.items()) / sum(lags.values())

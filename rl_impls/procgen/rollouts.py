@@ -64,7 +64,7 @@ class Copied:
         self.columns.append(columns)
 
     def read(self):
-        """Stack the steps to a :class:`Rollout`."""
+        """Stack the steps into a :class:`Rollout`."""
         return Rollout(np.stack(self.obs), *map(np.stack, zip(*self.columns)))
 
 

@@ -132,7 +132,7 @@ def assemble(config, example, *, options, compiler):
 def sample(config, example, *, options, compiler):
     """Return stored rows as a batch, row 0 the oldest.  i64[B] -> f32[B, O], i32[B], f32[B], f32[B, O], f32[B]
 
-    The replay buffer is that of :class:`Remember`.
+    The replay buffer is filled as in :class:`Remember`.
     """
     replay_buffer = Remember(config, example, options=options, compiler=compiler).replay_buffer
     batch_of = assemble(config, example, options=options, compiler=compiler)

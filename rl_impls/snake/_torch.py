@@ -144,7 +144,7 @@ class Actor:
         self.greedy = threads(1)(greedy) if options.threads == "one" else greedy
 
     def __call__(self, obs, explore, random_actions):
-        """Return an action for each board, i32[N]; arguments are those of the op :func:`act`."""
+        """Return an action for each board, i32[N]; arguments as for the op :func:`act`."""
         if explore.all():
             return random_actions
         return np.where(explore, random_actions, self.greedy(obs)).astype(np.int32)

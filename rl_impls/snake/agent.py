@@ -203,7 +203,7 @@ class SnakeAgent(Agent):
 
 
 def draw(rng, *shape):
-    """Draw the random numbers of games' steps: food, start, heading.  -> i32[*shape, 3]"""
+    """Draw the random numbers for steps of games: food, start, heading.  -> i32[*shape, 3]"""
     return rng.integers(DRAWS, size=(*shape, 3), dtype=np.int32)
 
 
@@ -230,7 +230,7 @@ def draw_chunk(config, rng, step):
     explore = rng.random(shape) < epsilon(step + np.arange(config.num_steps) * config.num_envs)[:, None]
     random_actions = rng.integers(ACTIONS, size=shape).astype(np.int32)
     played = -(np.arange(every, explore.size + 1, every) // -config.num_envs) * config.num_envs  # before each update
-    stored = np.minimum(config.warm_up + step + played, config.capacity)  # or up to N - 1 more, from the warm-up
+    stored = np.minimum(config.warm_up + step + played, config.capacity)  # the warm-up may have stored up to N - 1 more
     rows = np.array([rng.choice(count, config.batch_size, replace=False) for count in stored])
     return explore, random_actions, draw(rng, *shape), rows
 

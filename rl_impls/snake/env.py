@@ -80,7 +80,7 @@ def draw_board(board, mode):
 class SnakeEnv(gymnasium.Env):
     """Eat food, grow, and hit neither the border nor your own body.
 
-    Observation f32[dim, dim]: food -1, empty 0, segment i of a snake of length L (L - i) / L, so the head is 1.
+    Observation f32[dim, dim]: food -1, empty 0, and (L - i) / L for segment i of a snake of length L; the head is 1.
     Actions: 0 up, 1 right, 2 down, 3 left; a reversal keeps the heading. The cell that the tail leaves is free.
     Reward: 1 for food, -1 for death, which leaves the snake where it was, -0.01 for any other step. Terminated by death
     or when the snake fills the board; truncated after ``max_steps``. Info: ``foods``, eaten in this episode.

@@ -27,7 +27,7 @@ class State(NamedTuple):
 
 
 def direction(heading):
-    """Return the rows down and columns right of one step with this heading.  i32[N] -> i32[N], i32[N]"""
+    """Return how many rows down and columns right a step with this heading goes.  i32[N] -> i32[N], i32[N]"""
     return jnp.where(heading % 2 == 0, heading - 1, 0), jnp.where(heading % 2 == 1, 2 - heading, 0)
 
 
@@ -76,7 +76,7 @@ def reset(geometry, draws):
 
     food = draw % (geometry.cells - blocks)
     first = jnp.minimum(head, head - (blocks - 1) * stride)
-    for i in range(blocks):  # in order of cell index, each cell of the snake moves the food on by one
+    for i in range(blocks):  # shift the food past each cell of the snake, in order of cell index
         food += food >= first + i * abs(stride)
 
     state = State(lifetimes, head, heading, jnp.full_like(head, blocks), food, jnp.zeros_like(head))

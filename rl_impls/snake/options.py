@@ -22,7 +22,7 @@ class Options:
         zero_grad: fill gradients with zeros or drop them.
         relu: write to new memory or in place.
         inference: autograd mode while acting.
-        acting: compute greedy actions by torch or, for few boards, by NumPy on the same weights' memory (eager torch).
+        acting: compute greedy actions by torch; or, for few boards, by NumPy on torch's own weights (eager torch).
         optimizer: apply Adam and clipping array by array, as torch chooses, or fused (torch; jax always fuses).
         parameters: separate arrays, or views of one vector, and likewise their gradients (torch).
         gradient: autograd, or gradients written by hand to preallocated memory (torch).

@@ -70,7 +70,7 @@ def make_program(config, options, num_envs):
 class ScanLoop(ProgramLoop):
     """The loop of :class:`.loop.Loop` as one compiled JAX program, with the same arguments.
 
-    ``played`` is games, boards, ring, and the numbers of pushes and steps.
+    ``played`` holds the games, their boards, the ring, and the numbers of transitions pushed and steps made.
     """
 
     def __init__(self, config, example, options, backend):
@@ -90,7 +90,7 @@ class ScanLoop(ProgramLoop):
         self.clock.reset()
 
     def resume(self, env_state, stored, step):
-        """Continue from games and transitions, oldest first, after `step` environment steps, a number of rounds."""
+        """Continue from games and transitions, oldest first, after `step` environment steps, which are whole rounds."""
         self.replay_buffer.restore(*stored)
         games = as_state(env_state)
         obs = observe(self.config.get("geometry", Geometry()), games)

@@ -14,10 +14,10 @@ def collect_and_learn(config, example, *, options, backend):
 
     A random action is taken where ``explore``. `draws` are the random numbers of the environments: food, start,
     heading. `rows` are the transitions of each update, 0 the oldest. U is the number of multiples of
-    ``options.train_frequency`` among the environment steps; that and N must be a multiple of each other.
+    ``options.train_frequency`` among the environment steps; N must be a multiple or a divisor of that frequency.
 
-    ``config`` is that of ``train_step`` and ``env_step``, with ``stored``, columns [M, ...] of the transitions in the
-    replay buffer, oldest first; ``capacity``, in transitions; ``step``, environment steps made before; and
+    ``config`` has the entries of ``train_step`` and ``env_step``; ``stored``, columns [M, ...] of the transitions in
+    the replay buffer, oldest first; ``capacity``, in transitions; ``step``, environment steps made before; and
     ``target_frequency``, environment steps between copies of the online weights to the target network (0: no target
     network).
     """

@@ -1,6 +1,6 @@
 """IQN (Dabney et al. 2018) in torch, for one agent or batched over agents with weights [N, ...].
 
-Builders are those of :mod:`._numpy`.
+Builders take the arguments of those in :mod:`._numpy`.
 """
 
 import functools
@@ -159,7 +159,7 @@ def compile_net(net, example, options, compiler):
 
 @torch.no_grad()
 def clip_each(parameters, norm):
-    """Clip the norm of each agent's gradient: torch's own clipping would take that of all parameters [N, ...]."""
+    """Clip the gradient norm of each agent; torch's own clipping would take one norm over all agents."""
     gradients = [parameter.grad for parameter in parameters]
     norms = sum(gradient.flatten(1).square().sum(dim=1) for gradient in gradients).sqrt()
     scale = (norm / (norms + 1e-6)).clamp(max=1)

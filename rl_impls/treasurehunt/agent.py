@@ -118,7 +118,7 @@ class TreasurehuntAgents(Agent):
         self.mirror.finish(blank[..., None])
 
     def _loop_config(self, **initial):
-        """Return the configuration of the ``turn`` and ``epoch`` ops; `initial` is what they start from."""
+        """Return the configuration of the ``turn`` and ``epoch`` ops; `initial` are its initial values."""
         names = (
             "learning_rate", "gamma", "max_grad_norm", "loss_reduction", "soft_update", "capacity", "batch_size",
         )  # fmt: skip

@@ -19,7 +19,7 @@ class Turns(TimedLoop):
     """T turns of N agents in K worlds, without learning.
 
     Args:
-        config: that of ``train_step``, see :func:`._torch.train_step`, and ``gamma``; ``settings``, arguments of
+        config: entries of ``train_step``, see :func:`._torch.train_step`; ``gamma``; ``settings``, arguments of
             :class:`.vector_env.Settings`; ``capacity``, frames per agent in the replay memory, over all worlds;
             ``stored``, its initial contents as in :meth:`.memory.Memory.arrays`; ``world_state``, see
             :mod:`.vector_env`; and optionally ``worker_timeout``, seconds to wait for an agent's process.

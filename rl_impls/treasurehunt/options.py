@@ -25,8 +25,8 @@ class Options:
         world: Python objects updated cell by cell, or arrays over all worlds.
         nets: call and train the agents' nets one after the other, or all at once with weights [N, ...].
         cosines: compute the cosine of every multiple of tau, or derive them from the first by angle doubling (jax).
-        states: multiply states by the first layer's weights, or look up the rows of the one-hot cells (jax, one
-            program; for one world with one-hot observations).
+        states: multiply states by the first layer's weights, or look up the rows of the weights that the cells select
+            (jax, ``loop="scan"``, one world, one-hot observations).
         inference: autograd mode while acting (torch).
         zero_grad: fill gradients with zeros, or drop them (torch).
         optimizer: run Adam and the soft update array by array, or on all arrays at once (torch; jax fuses either way).
