@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from perf_tests.rows import machine_of
@@ -118,6 +119,8 @@ def test_json_has_figures_and_missing_backends_show_their_reason(numpy_runs):
     assert info["seconds_per_call"] * info["items_per_second"] == pytest.approx(1)
     assert benchmark["stats"]["median"] == pytest.approx(info["seconds_per_call"])
     assert info["samples"] == benchmark["stats"]["rounds"]
+    first, middle, third = np.percentile(benchmark["stats"]["data"], [25, 50, 75])
+    assert info["spread"] == pytest.approx((third - first) / middle)
 
 
 def test_run_that_measures_nothing_fails(numpy_runs):
@@ -307,6 +310,11 @@ def test_a_backend_that_fails_fails_the_run_though_a_later_one_passes(toy, varia
     assert done.returncode == 1, done.stdout
     assert "OSError: the first time" in done.stdout
     assert "toy.double batch_size 1000" in done.stdout
+
+
+def test_a_run_without_an_available_backend_fails(toy, variables):
+    done = python("-m", "perf_tests.run", "--workload", "toy", "--backend", "neuron", cwd=toy, **variables)
+    assert (done.returncode, "Nothing was measured; the reasons are above." in done.stdout) == (5, True), done.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 LEAST = 0.01  # shortest duration of a sample of several calls, in seconds
-SLOW = 0.1  # calls of this many seconds are not calibrated: a disturbed measurement hardly matters
+SLOW = 0.1  # calls from this many seconds on are not calibrated: they need no exact estimate of their duration
 RTOL, ATOL = 1e-5, 1e-7  # rounding differences from another order of summation
 
 

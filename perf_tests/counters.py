@@ -35,9 +35,9 @@ def count(op: Built) -> dict[str, int]:
         counts = of_jax(op)
     elif op.backend.compile == "eager" and op.backend.library == "torch":
         counts = of_torch(op)
-    else:  # not NumPy: its peak memory depends on what Python has cached
+    else:  # nothing exact to count, not even for NumPy: its peak memory depends on Python's caches
         counts = {}
-    return counts if any(counts.values()) else {}  # all zero: an op of several other ops hides what it runs
+    return counts if any(counts.values()) else {}  # all zero: the op runs other ops, whose work is not seen
 
 
 def of_torch(op: Built) -> dict[str, int]:
@@ -95,7 +95,7 @@ def of_jax(op: Built) -> dict[str, int]:
         return {}
 
     def shape_of(leaf: Any) -> Any:
-        """Return an array's shape and dtype, as its buffer may have been donated, or a static argument itself."""
+        """Return an array's shape and dtype, because its buffer may be donated; return a static argument as it is."""
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if isinstance(leaf, jax.Array | np.ndarray) else leaf
 
     compiled = compiled_by_jax()

@@ -40,7 +40,7 @@ def test_the_summary_counts_verdicts_with_and_without_a_published_figure():
     rows += [row(verdict=word) | {"least": None} for word in ("measured", "measured", "unclear", "needs Neuron")]
     assert table.summary(rows) == (
         "Of 6 comparisons with a published figure, 1 holds, 2 hold partly, 1 is not met, 1 is refuted and 1 failed. "
-        "Of 3 without one, 2 are measured and 1 is unclear. Other hardware is needed for 2 more."
+        "Of 3 others, 2 are measured and 1 is unclear. Other hardware is needed for 2 more."
     )
 
 

@@ -82,7 +82,7 @@ def gains(run_of):
 
 def test_a_waterfall_goes_from_naive_by_each_option_to_full(run_of):
     figure = gains(run_of)
-    assert figure.labels["categories"] == ["ring", "relu", "depend on each other", "full"]
+    assert figure.labels["categories"] == ["ring", "relu", "interaction", "full"]
     ring, relu, rest, full = figure.series[0].points
     assert (ring["start"], ring["y"], ring["kind"]) == (1, pytest.approx(2), "faster")
     assert (relu["start"], relu["kind"]) == (pytest.approx(2), "no significant difference")

@@ -38,7 +38,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line; ``claims`` in the result are the selected ones."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.claims", description=(__doc__ or "").split("\n")[0])
     parser.add_argument(
-        "workload", nargs="*", help="workloads whose claims to measure, also as a list with commas (default: all)"
+        "workload", nargs="*", help="workloads whose claims to measure, separated by spaces or commas (default: all)"
     )
     parser.add_argument("--only", action="append", default=[], metavar="ID", help="measure only this claim; repeatable")
     parser.add_argument("--list", action="store_true", help="print the claims without measuring them")
@@ -145,7 +145,12 @@ def run(options: argparse.Namespace) -> int:
         write((json.dumps(ledger, indent=1) + "\n").encode())
     if options.pages:
         show(ledger)
-    failed = [row["id"] for row in ledger["claims"] if any(each["verdict"] == "error" for each in row["contexts"])]
+    failed = [
+        row["id"]
+        for row in ledger["claims"]
+        if any(each["verdict"] == "error" for each in row["contexts"])
+        or any("error" in figure for figure in row["figures"])
+    ]
     if failed:
         print(f"claims that could not be measured: {', '.join(failed)}", file=sys.stderr)
     return int(bool(failed))

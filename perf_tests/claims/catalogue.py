@@ -18,7 +18,7 @@ from ..report.html.runs import first
 
 HERE = Path(__file__).parent
 DEVICES = {"cuda": "a GPU", "neuron": "Neuron"}
-NOTHING = "nothing: measured"  # promise of a claim without one
+NOTHING = "nothing: measured"  # `promised` of a claim that has no published figure
 CLOSE = 1e-3  # after two Adam steps, rounding causes up to 1.4e-4, and a wrong gradient 1e-2
 
 
@@ -73,18 +73,18 @@ class Claim(BaseModel):
         source: document and section of the claim.
         promised: the published figure, in words.
         least: lower end of the promised range, as the ratio of the first test over the second; None if there is none.
-            A promise below 1 is a slowdown, which more refutes too.
+            A value below 1 promises a slowdown, which a higher ratio refutes too.
         measure: quantity that ``rlgauge compare`` compares.
         items: compare per item instead of per call.
         threads_a: threads of the first test, if fewer than all.
         same: what must not change: ``close`` outputs, or the learned ``returns``.
         tolerance: tolerance of close outputs, relative to an array's largest value (default: 1e-3).
-        evidence: trial that tests what must not change, by context, see :mod:`.returns`.
-        requires: module that the measure needs, besides those of the backends.
+        evidence: trial that tests whether returns stay the same, by context, see :mod:`.returns`.
+        requires: module that the measure needs in addition to those of the backends.
         most_of: other claims; the ratio is then this claim's gain over the largest of theirs.
         contexts: pairs of tests, by what else is enabled, such as ``alone`` or ``from full``.
         figures: figures of other machines.
-        note: what a reader has to know to understand the figures.
+        note: explanation that a reader needs to understand the figures.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -108,7 +108,7 @@ class Claim(BaseModel):
 
     @model_validator(mode="after")
     def is_whole(self) -> Claim:
-        """Reject a claim with nothing to measure, or whose ``evidence`` is not that of its contexts."""
+        """Reject a claim with nothing to measure, or whose ``evidence`` does not match its contexts."""
         if not (self.contexts or self.figures):
             raise ValueError("add contexts or figures")
         if self.evidence.keys() != (self.contexts.keys() if self.same == "returns" else set()):
@@ -117,7 +117,7 @@ class Claim(BaseModel):
 
     @property
     def promises_same(self) -> bool:
-        """Whether the promise is what must not change, rather than a ratio."""
+        """Whether the claim promises equal outputs or returns rather than a ratio."""
         return self.least is None and self.same is not None and self.promised != NOTHING
 
     @property

@@ -18,18 +18,19 @@ WIDE = 0.10  # half-width above which an interval is wide, relative to the media
 MOST = 24  # maximum number of pairs of a comparison
 Known = Mapping[Comparison, Measured]
 WORDS = {  # verdicts on a ratio with the interval [l, u], where a or more was promised
-    "holds": "l >= a: as much as promised, or more",
+    "holds": "l >= a: as much as promised, or more. Also if no ratio was promised, and outputs stay the same or the "
+    "evidence supports the claim",
     "partly": "l > 1.02 and u < a: a gain, less than promised",
     "not met": "l <= 1.02 < u < a: less than promised, and a gain is not shown",
-    "refuted": "u <= 1.02: no gain, or a loss. Also where outputs differ, or the evidence is against the claim",
-    "unclear": "l < a <= u: the interval reaches the promise. Also where nothing was promised and the interval is "
+    "refuted": "u <= 1.02: no gain, or a loss. Also if outputs differ, or the evidence is against the claim",
+    "unclear": "l < a <= u: the interval reaches the promise. Also if nothing was promised and the interval is "
     "wide, or evidence is missing or undecided",
     "measured": "nothing was promised",
-    "needs ...": "the hardware is not here, and nothing is estimated",
+    "needs ...": "this machine lacks the hardware, so the claim is not measured",
 }
 SLOWDOWN = (
-    "A promised slowdown, a < 1, `holds` where the interval lies within 10% of a. It is `refuted` where the whole "
-    "interval lies outside that range, on one side, and `unclear` otherwise."
+    "A promised slowdown, a < 1, `holds` if the interval lies within 10% of a. It is `refuted` if the whole interval "
+    "lies above or below that range, and `unclear` otherwise."
 )
 
 
@@ -52,7 +53,7 @@ def verdict(low: float, high: float, least: float | None) -> str:
 
 
 def on_slowdown(low: float, high: float, promised: float) -> str:
-    """Return the verdict on a promise below 1, which too high a ratio refutes as well."""
+    """Return the verdict on a promised slowdown, a promise below 1; too high a ratio refutes it as well."""
     nearest, farthest = promised * (1 - NEAR), promised * (1 + NEAR)
     if nearest <= low and high <= farthest:
         return "holds"
@@ -77,7 +78,7 @@ def ratios_of(comparisons: Sequence[Comparison], known: Known) -> list[float]:
 
 
 def same_of(claim: Claim, context: str, findings: Mapping[str, str]) -> bool | None:
-    """Return whether outputs or learning stay the same, where the comparison does not show it; None if unknown.
+    """Return whether learning stays the same, by the evidence; None if unknown, True for a claim without evidence.
 
     ``findings`` has what :func:`.returns.evidence` returns, by trial.
     """
@@ -155,7 +156,9 @@ def beside(claim: Claim, figure: Figure, known: Known, info: Mapping[str, Mappin
         return {**kept, "unit": unit, "ours": None, "needs": needs}
     if figure.of == "peak_rss":
         return {**kept, "unit": "bytes", "ours": peak_of(claim, figure.test, known)}
-    about = info[node_id(claim.workload, figure.test)]
+    about = info.get(node_id(claim.workload, figure.test))
+    if about is None:
+        return {**kept, "unit": "s", "ours": None, "error": "its benchmark fails"}
     if figure.of != "rate":
         return {**kept, "unit": "s", "ours": about["seconds_per_call" if figure.of == "seconds" else figure.of]}
     rate = (figure.items or about["items"]) / about["seconds_per_call"]

@@ -12,7 +12,7 @@ from ..report.table import duration, factor, joined, quantity
 from .ledger import SLOWDOWN, VERSION, WORDS
 
 Row = Mapping[str, Any]
-OLDER = "An older ledger: some of its comparisons were measured with an older method, and `not met` was unknown."
+OLDER = "This ledger is older: some comparisons used an older method, and the verdict `not met` did not exist yet."
 VERBS = {  # of one comparison, and of several
     "holds": ("holds", "hold"), "partly": ("holds partly", "hold partly"), "not met": ("is not met", "are not met"),
     "refuted": ("is refuted", "are refuted"), "measured": ("is measured", "are measured"),
@@ -88,7 +88,7 @@ def summary(rows: Sequence[Row]) -> str:
     if promised:
         sentences.append(f"Of {promised.total()} comparisons with a published figure, {counted(promised)}.")
     if others:
-        sentences.append(f"Of {others.total()} without one, {counted(others)}.")
+        sentences.append(f"Of {others.total()} others, {counted(others)}.")
     if absent:
         sentences.append(f"Other hardware is needed for {absent} more.")
     return " ".join(sentences)
@@ -108,9 +108,10 @@ def page(ledger: Mapping[str, Any]) -> str:
         f"{ledger['commit']}{' with changes' if ledger['dirty'] else ''}. Made by `make claims`.",
         summary(ledger["claims"]),
         *([OLDER] if older else []),
-        f"A ratio is how many times as fast, or as small, the change is: the median over {'' if older else 'pairs of '}"
-        "fresh processes, with its 95% interval. `alone` compares the naive version with and without the change, and "
-        "`from full` the full version. `~` marks an interval that reaches over 10% from the median.",
+        "A ratio says how many times as fast the changed version is or, for measures such as memory, how many times as "
+        f"small. It is the median over {'' if older else 'pairs of '}fresh processes, with its 95% interval. `alone` "
+        "compares the naive version with and without the change, and `from full` the full version. `~` marks an "
+        "interval that extends more than 10% from the median.",
         "With the interval from l to u, and a the lower end of what was promised:",
         "\n".join(f"- **{word}**: {meaning}." for word, meaning in WORDS.items()),
         SLOWDOWN,

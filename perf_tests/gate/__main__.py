@@ -46,21 +46,21 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; return its exit code, 2 for an error."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.gate", description=__doc__)
     commands = parser.add_subparsers(required=True)
-    pages = commands.add_parser("docs", help="write the tables of error rates into docs")
-    pages.add_argument("--power", type=Path, metavar="FILE", help="file that rlgauge power wrote, for docs/gate.md")
-    pages.add_argument("--root", type=Path, default=ROOT, help="folder that contains docs (default: this repository)")
-    pages.set_defaults(run=docs)
-    others = commands.add_parser("small", help="measure the error rates on a small generated repository")
-    others.add_argument(
+    command = commands.add_parser("docs", help="write the tables of error rates into docs")
+    command.add_argument("--power", type=Path, metavar="FILE", help="file that rlgauge power wrote, for docs/gate.md")
+    command.add_argument("--root", type=Path, default=ROOT, help="folder that contains docs (default: this repository)")
+    command.set_defaults(run=docs)
+    command = commands.add_parser("small", help="measure the error rates on a small generated repository")
+    command.add_argument(
         "--rounds", type=int, default=7, metavar="N", help="rounds of 3 minutes; 0 only prints the table (default: 7)"
     )
-    others.add_argument(
+    command.add_argument(
         "--file",
         type=Path,
         default=small.FILE,
         help="file of the rounds (default: small.jsonl in perf_tests/gate/selfcheck)",
     )
-    others.set_defaults(run=measure_small)
+    command.set_defaults(run=measure_small)
     options = parser.parse_args(arguments)
     return ended(lambda: options.run(options))
 

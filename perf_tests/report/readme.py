@@ -70,9 +70,9 @@ def gains(comparisons: Mapping[str, Mapping[str, Any]], machine: Mapping[str, An
             "| --- | --- | --- | --- | --- | ---: |",
             *(row(found, known) for found in measured),
             "",
-            f"{date}, {devices(machine)}, commit {machine['git']}: `rlgauge compare --file perf_tests/headlines.toml`, "
-            "seconds per call, or per item where calls differ in size, in pairs of fresh processes. "
-            f"[All benchmarks of a plain run]({page})",
+            f"{date}, {devices(machine)}, commit {machine['git']}. Measured with `rlgauge compare --file "
+            "perf_tests/headlines.toml` in pairs of fresh processes. Times are per call, or per item where calls "
+            f"differ in size. [All benchmarks of a plain run]({page}).",
         ]
     )
 

@@ -25,10 +25,10 @@ ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "results"
 COLUMNS = ("form", "backend", "parameters", "time", "IQR", "rate", "of limit", "")
 HOW = (
-    'The time is the median per call, and IQR is the interquartile range as a fraction of it. "of limit" is the share '
-    'of the peak that this machine reached in this run. "in cache" means more bytes per second than main memory '
-    'delivers, and "-" means too little work to count. The order of rows has no meaning: to find the faster of two '
-    'benchmarks, use "rlgauge compare".'
+    'The time is the median per call, and IQR is the interquartile range as a fraction of it. "of limit" is the '
+    'shortest possible time, at the peak rates that this run measured, divided by the time. "in cache" means more '
+    'bytes per second than main memory delivers, and "-" means that the op states no operations or bytes. The order '
+    'of rows has no meaning: to find the faster of two benchmarks, use "rlgauge compare".'
 )
 Row = Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""Simulate what the early end of a confirmation changes: ``python -m perf_tests.gate.selfcheck.early``.
+"""Simulate the effect of the early end of a confirmation: ``python -m perf_tests.gate.selfcheck.early``.
 
 Pairs of identical code are sampled from model distributions and from recorded pairs of each benchmark of the gate tier,
 then slowed by a known factor. No confirmation is stopped for futility, which would only lower the rates.
@@ -48,7 +48,11 @@ def main() -> None:
     rng = np.random.default_rng(0)
     noises = {name: np.subtract(*draw(rng, (2, ROWS, NOW.most))) for name, draw in PROCESSES.items()}
     noises["recorded pairs of the gate tier"] = recorded(rng)
-    print("| pairs | slowdown | suspects | called slower | without the early end | pairs, at most | without |")
+    head = (
+        "distribution of pairs", "slowdown", "suspects", "called slower", "slower without the early end", "mean pairs",
+        "mean pairs without it",
+    )  # fmt: skip
+    print(f"| {' | '.join(head)} |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for name, noise in noises.items():
         for slowdown, family in SLOWDOWNS[: 1 if name in AWKWARD else None]:

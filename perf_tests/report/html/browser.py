@@ -53,7 +53,8 @@ def opening(path: Path) -> tuple[int, float]:
 def main(arguments: list[str] | None = None) -> None:
     """Print a page's size and opening time."""
     parser = argparse.ArgumentParser(
-        prog="python -m perf_tests.report.html.browser", description="how large a page is, how long it takes to open"
+        prog="python -m perf_tests.report.html.browser",
+        description="Print the size of a page, and the time until all plots are drawn.",
     )
     parser.add_argument("page", type=Path)
     options = parser.parse_args(arguments)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rlgauge import artifact
 from rlgauge.artifact import Artifact, Outcome
-from rlgauge.report import ORDER, WORDS, canaries, cases, change, counted, significance
+from rlgauge.report import ORDER, WORDS, canaries, cases, change, counted, line, significance
 from rlgauge.rule import Finding, GateError
 
 from .figures import Chapter, Figure, Series, workload_of
@@ -69,6 +69,14 @@ def chapter(artifact: Artifact | None) -> Chapter:
         f"{escape(counted(outcome))}; {artifact.seconds / 60:.1f} min.</p>",
         *(f"<p><b>{escape(words)}</b></p>" for words in outcome.wrong),
     ]
+    if artifact.anchor and outcome.anchor:
+        older = outcome.anchor
+        words = [
+            f"against the anchor {artifact.anchor.base[:12]}: {WORDS[older.own_code]}; {counted(older)}",
+            *older.wrong,
+        ]
+        words += [line(name, older.findings[name]) for name in older.failed]
+        said += [f"<p>{escape(each)}</p>" for each in words]
     failed: dict[str, list[list[str]]] = {}
     for name, one in found.items():
         if name in outcome.failed:

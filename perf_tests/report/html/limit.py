@@ -13,7 +13,7 @@ from .figures import Chapter, Figure, Series, by, name
 
 LEAD = (
     "Each dot is a benchmark: its least possible time at this machine's measured peak, divided by its time. Small "
-    "batches are far below 100%, because calls take most of their time. Values above 100% come from data in the "
+    "batches are far below 100%, because the overhead of a call dominates. Values above 100% come from data in the "
     "caches."
 )
 COLUMNS = ("benchmark", "form", "backend", "time", "of limit", "bound by")

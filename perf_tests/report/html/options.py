@@ -12,10 +12,10 @@ from .figures import Chapter, Figure, Series, by, span_words
 ONLY = "only_"
 LEAD = (
     "Each bar shows how many times as fast an op is with one optimisation, compared with naive. The bars are in the "
-    "order of the code, end to end on a logarithmic axis. Since optimisations depend on each other, a pale bar shows "
-    "the rest of the gain of all together. Grey bars have no significant gain."
+    "order of the code, end to end on a logarithmic axis. The gains do not simply multiply: a pale bar shows the "
+    "difference from the gain of all optimisations together. Grey bars have no significant gain."
 )
-COLUMNS = ("optimisation", "times as fast as naive", "judged")
+COLUMNS = ("optimisation", "times as fast as naive", "verdict")
 JUDGED = {True: "faster", False: "slower", None: "no significant difference"}
 
 
@@ -50,8 +50,8 @@ def waterfall(rows: Sequence[Row]) -> Figure | None:
         whole = gains["full"]
         rest = whole.middle / reached
         points.append({"at": len(steps), "start": reached, "y": whole.middle, "kind": "rest", "text": f"{rest:.2f}"})
-        steps.append("depend on each other")
-        cells.append(["depend on each other", f"{rest:.3g}", ""])
+        steps.append("interaction")
+        cells.append(["interaction", f"{rest:.3g}", ""])
         step("full", 1.0, whole, "full")
     other = [form.removeprefix(ONLY) for form in found if form.startswith(ONLY) and form not in alike]
     words = [f"Left out, as it computes in another precision: {', '.join(other)}."] if other else []

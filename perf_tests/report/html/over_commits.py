@@ -17,7 +17,7 @@ from .runs import BadInput
 ROOT = Path(__file__).parents[3]
 LEAD = (
     "Time of each commit over the time of one earlier commit, with its interval, in pairs of fresh processes. Marks "
-    "show steps. Small steps that no single commit shows add up here."
+    "show steps. Changes that are too small to show at a single commit add up here."
 )
 COLUMNS = ("commit", "time", "pairs", "step")
 WORST = ("slower", "faster", "ok")

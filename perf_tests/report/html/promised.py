@@ -76,8 +76,8 @@ def stated(claims: Sequence[Claim]) -> str:
     ]
     if not rows:
         return ""
-    summary = "<summary>Figures that were stated, and the same here</summary>"
-    return f"<details>{summary}{table(('claim', 'figure', 'here', 'stated'), rows)}</details>"
+    summary = "<summary>Published figures, and ours</summary>"
+    return f"<details>{summary}{table(('claim', 'figure', 'here', 'published'), rows)}</details>"
 
 
 def notes(claims: Sequence[Claim]) -> str:

@@ -13,7 +13,7 @@ from .runs import is_number
 
 LEAD = (
     "A line is a form on a backend, a bar the interval of its time. One run cannot rank benchmarks whose intervals "
-    "overlap: rlgauge compare and rlgauge rank do."
+    "overlap; rlgauge compare and rlgauge rank can."
 )
 CHOICES = ("time per call", "items per second")
 COLUMNS = ("benchmark", "form", "backend", "time", "interval", "rate")

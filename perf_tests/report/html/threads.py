@@ -14,7 +14,7 @@ from .scaling import point
 
 LEAD = (
     "Items per second over the number of threads, with one run per number: make bench-threads. A benchmark is listed "
-    "as slower with more threads only if both intervals agree."
+    "as slower with more threads only if the two intervals do not overlap."
 )
 COLUMNS = ("benchmark", "form", "backend", "threads", "time", "rate")
 
