@@ -111,12 +111,13 @@ def action_step(name):
 def commented(tmp_path):
     """Return a function that runs the action's comment step on a report, and returns its exit code and output."""
 
-    def run(report="### Speed\n", found="", code=0, pull_request="7"):
+    def run(report="### Speed\n", found="", code=0, pull_request="7", **more):
         (tmp_path / "gh").write_text(GH)
         (tmp_path / "gh").chmod(0o755)
         for name, text in (("found", found), ("code", str(code)), ("gate.md", report), ("calls", "")):
-            (tmp_path / name).write_text(text)
-        variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "GITHUB_REPOSITORY": "o/r", "REPORT": "gate.md"}
+            if text is not None:
+                (tmp_path / name).write_text(text)
+        variables = {**more, "PATH": f"{tmp_path}:/usr/bin:/bin", "GITHUB_REPOSITORY": "o/r", "REPORT": "gate.md"}
         return ran(tmp_path, action_step("comment"), PULL_REQUEST=pull_request, **variables)
 
     return run
@@ -133,6 +134,12 @@ def test_the_action_updates_its_own_comment(tmp_path, commented, found, call):
     assert commented(found=found) == (0, "")
     assert (tmp_path / "calls").read_text().splitlines()[1] == f"{call} -F body=@gate.md.comment"
     assert (tmp_path / "gate.md.comment").read_text() == "<!-- rlgauge -->\n### Speed\n"
+
+
+def test_projects_of_one_repository_have_comments_of_their_own_that_show_failed_runs(tmp_path, commented):
+    assert commented(None, FOLDER="libs/core", RUN="https://localhost/1") == (0, "")
+    lines = (tmp_path / "gate.md.comment").read_text().splitlines()
+    assert lines == ["<!-- rlgauge libs/core -->", "**invalid run**, no verdict: see [the log](https://localhost/1)"]
 
 
 def test_a_comment_that_is_not_permitted_is_a_warning(commented):
