@@ -62,9 +62,10 @@ def test_without_a_terminal_lines_go_to_standard_error():
     assert done.stderr == "[before]\n[1/2, about 0 s left] [first]\n"
 
 
-def test_terminal_shows_a_bar_below_the_lines():
+def on_terminal(code):
+    """Run code whose standard error is a terminal; return what it prints there, and its standard output."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", SHOWN]
+    command = [sys.executable, "-c", code]
     process = subprocess.Popen(command, stderr=theirs, stdout=subprocess.PIPE, env=environment(TERM="xterm"))
     os.close(theirs)
     seen = b""
@@ -74,7 +75,16 @@ def test_terminal_shows_a_bar_below_the_lines():
         out, _ = process.communicate(timeout=60)
     finally:
         process.kill()
-    text = seen.decode()
+    return seen.decode(), out
+
+
+def test_without_rich_a_terminal_shows_lines():
+    text, _ = on_terminal(f"import sys\nsys.modules['rich'] = None{SHOWN}")
+    assert text.splitlines() == ["[before]", "[1/2, about 0 s left] [first]"]
+
+
+def test_terminal_shows_a_bar_below_the_lines():
+    text, out = on_terminal(SHOWN)
     assert out == b"1\n"
     assert "[before]" in text
     assert text.index("[first]") < text.index("1/2") < text.rindex("2/2")

@@ -1,6 +1,6 @@
-"""Performance-regression gate: is the working tree slower than a revision, on this machine, today?
+"""Performance-regression gate: is the working tree slower than a revision on this machine?
 
-Suggested reading order: ``rule.py`` (the decision rule, by ``statistics.py``), ``run.py`` (a whole run), ``pairs.py``
+Suggested reading order: ``rule.py`` and ``statistics.py`` (the decision rule), ``run.py`` (a whole run), ``pairs.py``
 (two processes that take turns), ``worker.py`` (one of them), ``case.py`` (a case), and ``benchmarks/`` (the cases of a
 repository that uses pytest-benchmark).
 

@@ -29,7 +29,7 @@ from .plan import OUTPUTS, Plan
 from .power import SLOWDOWNS, Measurement, parse_faults, parse_slowdowns
 from .progress import number_of, to_stderr
 from .ranking import rank as rank_all
-from .revisions import resolve
+from .revisions import is_revision, resolve
 from .rule import INVALID, GateError, rule_with
 from .run import LIMIT
 
@@ -40,10 +40,14 @@ def gate(options: argparse.Namespace) -> int:
     """Compare the working tree with a revision, by default that of the settings, by running pytest with the gate."""
     import pytest
 
-    revision = options.revision or read_settings(settings_folder(Path.cwd())).against
-    if not revision:
+    default = read_settings(settings_folder(Path.cwd())).against
+    revision, arguments = options.revision, options.arguments
+    is_path = bool(revision) and Path(revision.partition("::")[0]).exists()
+    if default and is_path and not is_revision(Path.cwd(), revision):
+        revision, arguments = "", [revision, *arguments]  # the paths of tests
+    if not (revision or default):
         raise GateError('rlgauge gate: give a revision, for example main, or set against = "main" in [tool.rlgauge]')
-    return int(pytest.main([f"--gate-against={revision}", *options.arguments]))
+    return int(pytest.main([f"--gate-against={revision or default}", *arguments]))
 
 
 def demo(options: argparse.Namespace) -> int:
@@ -69,7 +73,7 @@ def replay(options: argparse.Namespace) -> int:
 
 
 def merge(options: argparse.Namespace) -> int:
-    """Decide over the shards of one comparison together."""
+    """Merge the shards of one comparison, and decide over all of them."""
     artifact = merge_artifacts({str(file): read(file) for file in options.files})
     text = report.markdown(artifact, artifact.decide())
     with (
@@ -103,7 +107,7 @@ def bisect(options: argparse.Namespace) -> int:
 
 
 def plan_of(options: argparse.Namespace) -> Plan:
-    """Return how to compare benchmarks."""
+    """Build the plan from the command-line options."""
     try:
         return Plan(**{field.name: vars(options)[field.name] for field in fields(Plan) if field.name in options})
     except FieldError as error:
@@ -112,7 +116,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
 
 @contextmanager
 def interruptible(remains: str = "nothing is written") -> Iterator[None]:
-    """Report an interrupt as one line with exit code 2; `remains` says what remains of the measurement."""
+    """Report an interrupt as one line with exit code 2; `remains` says what is kept of the measurement."""
     try:
         yield
     except KeyboardInterrupt:
@@ -149,7 +153,7 @@ def rank(options: argparse.Namespace) -> int:
 
 
 def history(options: argparse.Namespace) -> int:
-    """Compare commits with the release before them; return 1 if a test could not be measured at one of them."""
+    """Compare each commit with the release before it; return 1 if a test could not be measured at some commit."""
     from .history import History
 
     for name in ("pairs", "minutes"):
@@ -221,7 +225,7 @@ def main(arguments: list[str] | None = None) -> int:
     if given[:2] == ["history", "show"]:
         given = ["history show", *given[2:]]
     if given[:1] == ["gate"] and (len(given) == 1 or (given[1].startswith("-") and given[1] not in ("-h", "--help"))):
-        given = ["gate", "", *given[1:]]  # without a revision, all others are pytest's arguments
+        given = ["gate", "", *given[1:]]  # no revision is given: all words are pytest's arguments
     parser, commands = parsers()
     options, rest = parser.parse_known_args(given)
     hint = did_you_mean(rest, commands.get(given[0], parser)) if rest else ""
@@ -254,7 +258,7 @@ def did_you_mean(rest: Sequence[str], command: argparse.ArgumentParser) -> str:
 
 
 def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """Return the parser of the command line, and that of each command by name."""
+    """Return the command-line parser, and the parser of each command by name."""
     about = "Find out whether a change made your Python code slower, with known error rates."
     parser = argparse.ArgumentParser(prog="rlgauge", description=about)
     parser.add_argument("--version", action="version", version=f"rlgauge {version('rlgauge')}")
@@ -314,8 +318,8 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         help="seconds, difference, spread, peak_rss, allocated, or a number in extra_info['figures'] "
         "(default: %(default)s)",
     )
-    add("--threads-a", type=int, metavar="N", help="number of threads and cores of A's process (default: by --cores)")
-    add("--threads-b", type=int, metavar="N", help="number of threads and cores of B's process (default: by --cores)")
+    add("--threads-a", type=int, metavar="N", help="number of threads and cores of A's process (default: from --cores)")
+    add("--threads-b", type=int, metavar="N", help="number of threads and cores of B's process (default: from --cores)")
     cores = "cores of both processes (default: from marks and settings)"
     add("--cores", default=Plan.cores, metavar="one|all", help=cores)
     seed = "seed for the order of sides and comparisons (default: %(default)s)"
@@ -367,7 +371,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "the tests (default: all); repeatable",
     )
     defaults = ",".join(f"{slowdown:g}" for slowdown in SLOWDOWNS)
-    slowdowns = f"slow head by these fractions of a call, and by 0 (default: {defaults})"
+    slowdowns = f"slow head by these fractions of a call; 0 is always measured too (default: {defaults})"
     add("--slowdowns", metavar="FRACTION[,FRACTION]", help=slowdowns)
     add_rule(command)
     add_limit(command)
@@ -394,7 +398,7 @@ def add_plan(command: argparse.ArgumentParser) -> None:
     add("--outputs", choices=OUTPUTS, default=Plan.outputs, help=outputs)
     precision = "stop when half the interval is at most this fraction of the ratio (default: %(default)g)"
     add("--precision", type=float, default=Plan.precision, metavar="FRACTION", help=precision)
-    minutes = "stop after N minutes, but measure six pairs or more; 0: fewer samples per pair (default: %(default)g)"
+    minutes = "stop after N minutes, but measure at least six pairs; 0 also takes fewer samples (default: %(default)g)"
     add("--minutes", type=float, default=Plan.minutes, metavar="N", help=minutes)
     add("--json", type=Path, metavar="FILE", help="write all results to FILE as JSON")
     add_limit(command)

@@ -13,7 +13,8 @@ from .rule import FAILING, Finding, GateError, is_canary
 def parse_allowed(texts: Iterable[str], names: Collection[str] = ()) -> list[tuple[str, str]]:
     """Parse each ``ID-PATTERN=REASON``.
 
-    Since ids may contain ``=``, a pattern ends where it matches one of `names`, if it does, or else at the first ``=``.
+    Ids may contain ``=``, so a pattern ends at the first ``=`` up to which it matches one of `names`. If it matches
+    none, it ends at the very first ``=``.
     """
     allowed = []
     for text in texts:
@@ -37,7 +38,7 @@ def last_match(patterns: Mapping[str, Any], name: str, default: Any) -> Any:
 
 
 def suggestion(text: str, names: Collection[str]) -> str:
-    """Return ``; did you mean X?`` for the names most similar to a text, with or without the file; else empty."""
+    """Return ``; did you mean X?`` for similar names, compared with and without the file; empty if there are none."""
     near = get_close_matches(text, names, n=3, cutoff=0.4)
     if not near:
         ends = {name.rpartition("::")[2]: name for name in names}
@@ -46,7 +47,7 @@ def suggestion(text: str, names: Collection[str]) -> str:
 
 
 def parse_renamed(texts: Iterable[str], names: Collection[str]) -> dict[str, str]:
-    """Parse each ``OLD=NEW``; return the working tree's test id by the revision's."""
+    """Parse each ``OLD=NEW``; return a dict from the revision's test id to the working tree's."""
     renamed: dict[str, str] = {}
     for text in texts:
         pairs = [(text[:index], text[index + 1 :]) for index, character in enumerate(text) if character == "="]

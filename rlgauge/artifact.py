@@ -77,10 +77,11 @@ class Outcome:
     """Verdicts and exit code of a run.
 
     Attributes:
-        wrong: why the verdicts cannot be trusted, if so.
-        excused: reasons why failing cases are allowed.
+        wrong: reasons why the verdicts cannot be trusted; empty for a valid run.
+        excused: reasons why failing cases are allowed, by name.
+        failed: names of the cases that fail the run.
         own_code: exit code of this comparison alone, see :mod:`.exit_code`.
-        code: the worse of both comparisons' codes if there is an anchor.
+        code: exit code of the run: the larger of both codes if there is an anchor.
         anchor: outcome of the comparison with an older revision, if any.
     """
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from .history import Entry
 
 Measurement = tuple[str, str]  # a commit and its anchor
-# Standard deviation of the log-ratios of pairs, at least, on every machine measured so far. With few pairs, the
+# Lower bound of the standard deviation of pairs' log-ratios: every machine so far had at least that. With few pairs, an
 # estimate may be smaller by chance.
 MIN_STD = 0.01
 STD_PER_MAD = 1.4826  # standard deviation over median absolute deviation (normal)

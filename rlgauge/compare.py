@@ -28,7 +28,7 @@ from .two_tests import ComparisonError, SkippedError, TwoTestPairs
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
 
-MAX_WIDTH = 1.5  # upper over lower end of an interval beyond which a ratio is useless
+MAX_WIDTH = 1.5  # largest usable quotient of an interval's upper and lower end
 MAX_DIFFERENCE_WIDTH = 0.2  # the same for a difference: half width as a fraction of the longer time
 WIDE, NOT_SIGNIFICANT = "too wide to use", "no significant difference"
 WIDE_HINT = "give more --minutes, use an idle machine, or write a benchmark with less spread"
@@ -136,7 +136,7 @@ def no_match(text: str, names: Collection[str], argument: str, broken: Mapping[s
 def all_cases(source: Benchmarks, ids: Collection[str]) -> dict[str, Case]:
     """Select all benchmarks of a repository, including those that a plain run deselects; return them by id.
 
-    If all of some ids or patterns name a file, these files alone, which pytest may not collect by default.
+    If each of `ids` names an existing file, only these files are collected; pytest may not collect them by default.
     """
     files = [text.partition("::")[0] for text in ids]
     named = all("::" in text for text in ids) and all((source.root / file).is_file() for file in files)
@@ -152,7 +152,7 @@ class Comparisons:
     Args:
         tests: two benchmarks per comparison, by its name.
         plans: how to compare, by the same names; they may differ in ``items``, ``outputs``, ``tolerance`` and, if none
-            is one of memory, in ``measure``.
+            measures memory, in ``measure``.
         folder: name of the sides' directories; compiled files in them are kept from pair to pair.
 
     Attributes:
@@ -322,7 +322,7 @@ def compare(source: Benchmarks, first: str, second: str, plan: Plan, log: Callab
 
 
 def tolerance_of(plan: Plan, tests: Sequence[Case]) -> float:
-    """Return the largest relative difference between the outputs of two benchmarks that counts as none."""
+    """Return the largest relative difference at which the outputs of two benchmarks count as equal."""
     if plan.outputs == "same":
         return 0.0
     return max(case.tolerance for case in tests) if plan.tolerance is None else plan.tolerance

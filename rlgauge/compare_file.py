@@ -1,8 +1,13 @@
 """A file of comparisons, ``rlgauge compare --file FILE.toml``, measured in random order.
 
-Some comparisons share pairs of processes: those that run on one core with the same plan, those on all cores that name
-the same ``group``, where tests marked ``cores="all"`` are kept apart from others, and those of the same two tests by
-different measures. The results so far are written after each group, so that an interrupted run can be resumed.
+Comparisons share pairs of processes in three cases:
+
+- They run on one core with the same plan.
+- They run on all cores with the same plan and name the same ``group``. Tests marked ``cores="all"`` share pairs only
+  with each other.
+- They compare the same two tests by different measures.
+
+The results so far are written after each group, so that an interrupted run can be resumed.
 """
 
 from __future__ import annotations
@@ -122,7 +127,7 @@ def compare_file(
     A comparison whose test is skipped or fails is recorded as such, and the others are measured. `default` says how to
     compare unless the file does. All results are written to `out` (JSON) after each group; with `resume`, those of an
     interrupted run are kept. `only` names the comparisons to measure, by default all; results of others in `out` are
-    kept if they were measured under the same conditions.
+    kept. Raises GateError if these were measured under other conditions.
     """
     comparisons = read(file, default)
     for name in only:
@@ -260,13 +265,20 @@ def resumable_rows(out: Path, current: Mapping[str, Any], log: Callable[[str], N
 
 
 def other_rows(out: Path, current: Mapping[str, Any], only: Sequence[str]) -> dict[str, Row]:
-    """Return the results in `out` that `only` does not name; empty without `only`, or if the conditions differ."""
+    """Return the results in `out` that `only` does not name; empty if `only` is empty.
+
+    Raises GateError if they were measured under other conditions, since they would be lost.
+    """
     try:
         before = json.loads(out.read_text()) if only else {}
-        same = before.get("conditions") == current
-        return {name: row for name, row in before["comparisons"].items() if name not in only} if same else {}
-    except (OSError, ValueError, KeyError, AttributeError):  # a file of something else is replaced
+        rows = {name: row for name, row in before["comparisons"].items() if name not in only}
+        differing = [name for name in current if current[name] != before["conditions"].get(name)]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a file with other contents is overwritten
         return {}
+    if differing and any("value" in row for row in rows.values()):
+        changed = ", ".join(differing)
+        raise GateError(f"{out}: its other comparisons would be lost, as these changed: {changed}; give another --json")
+    return {} if differing else rows
 
 
 def row_text(row: Row) -> str:

@@ -28,7 +28,8 @@ class Config:
     Attributes:
         against: revision that ``rlgauge gate`` compares with if it is given none.
         benchmarks: files, directories or glob patterns of the benchmarks, which are head's on both sides; by default
-            pytest's ``testpaths``, or else the files that contain benchmarks and their ``conftest.py``.
+            the test directories in pytest's ``testpaths``. Test directories that hold selected benchmarks always count,
+            as does every ``conftest.py`` above them.
         build: command to run in each side's tree, in a separate environment.
         ignore: patterns of files that do not affect the speed of any benchmark.
         include: files and directories that both sides get besides the benchmarks; the whole repository by default.
@@ -38,7 +39,7 @@ class Config:
         cores: ``one``, or ``all`` for benchmarks that start threads or processes, by pattern of test ids.
         tolerances: largest difference between equal outputs, as a fraction of an array's largest value, by pattern of
             test ids.
-        lock: lock file; a side whose lock file differs from the installed packages gets its own environment.
+        lock: lock file; if that of a side differs from the installed packages, each side gets its own environment.
     """
 
     against: str = ""

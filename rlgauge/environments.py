@@ -45,8 +45,8 @@ class PythonFor(Protocol):
 def environments(cache: Path, lock: str, folder: str = ".") -> Iterator[PythonFor]:
     """Provide ``python_for(name, code, codes)``, whose environments no other gate removes until this context ends.
 
-    `codes` are the trees of both sides. If one of them needs an environment, so does the other: packages that no lock
-    file names would be on one side alone.
+    `codes` are the trees of both sides. If one of them needs an environment, both get one: otherwise, packages
+    that no lock file names would exist on one side only.
 
     Args:
         cache: directory in which environments are kept.
@@ -62,13 +62,13 @@ def environments(cache: Path, lock: str, folder: str = ".") -> Iterator[PythonFo
             return Path(sys.executable)
         whose = f"{name}'s" if own in missing else "the other side's"
         reason = f"{whose} lock file needs {missing.get(own) or next(iter(missing.values()))}"
-        return python_of(name, code / folder, cache, lock, locks, reason)
+        return python_of(name, code, code / folder, cache, lock, locks, reason)
 
     with ExitStack() as locks:
         yield python_for
 
 
-def python_of(name: str, folder: Path, cache: Path, lock: str, locks: ExitStack, reason: str) -> Path:
+def python_of(name: str, tree: Path, folder: Path, cache: Path, lock: str, locks: ExitStack, reason: str) -> Path:
     """Return the interpreter of a side's environment, which is created if it does not exist; report the reason.
 
     A used environment stays locked until `locks` is closed. Raises GateError if the environment cannot be created.
@@ -84,7 +84,7 @@ def python_of(name: str, folder: Path, cache: Path, lock: str, locks: ExitStack,
         fcntl.flock(guard, fcntl.LOCK_EX)  # another gate may be creating it
         if not ready.exists():
             log(f"{reason}: creating an environment for {name}")
-            create(environment, folder, lock, name)
+            create(environment, tree, folder, lock, name)
         fcntl.flock(guard, fcntl.LOCK_SH)
     else:
         log(f"{reason}: using an environment of an earlier run for {name}")
@@ -147,13 +147,13 @@ def commands(environment: Path, lock: str) -> list[list[str]]:
     ]
 
 
-def create(environment: Path, folder: Path, lock: str, name: str) -> None:
+def create(environment: Path, tree: Path, folder: Path, lock: str, name: str) -> None:
     """Create the environment of a lock file and show the progress; a failure leaves no files."""
     shutil.rmtree(environment, ignore_errors=True)
-    total = sum(1 for _ in requirements(text_of(folder / lock)))
+    total = sum(1 for _ in requirements(text_of(folder / lock))) or 1  # of a file without packages
     try:
-        with without_local(folder, lock) as wanted, Progress(total, "packages") as progress:
-            for command in commands(environment, wanted):
+        with without_local(tree, folder / lock), Progress(total, "packages") as progress:
+            for command in commands(environment, lock):
                 run(command, folder, progress)
         (environment / ".ready").touch()
     except BaseException as error:
@@ -164,18 +164,17 @@ def create(environment: Path, folder: Path, lock: str, name: str) -> None:
 
 
 @contextmanager
-def without_local(folder: Path, lock: str) -> Iterator[str]:
-    """Provide the path of a lock file without local projects, beside the lock file because of its relative paths."""
-    text = (folder / lock).read_text()
-    if not LOCAL.search(text):
-        yield lock
-        return
-    wanted = Path(lock).with_name(f".{Path(lock).name}.wanted")
-    (folder / wanted).write_text(LOCAL.sub("", text))
+def without_local(tree: Path, lock: Path) -> Iterator[None]:
+    """Remove local projects from a tree's lock file and those in the tree that it includes, within the context."""
+    files = [file for file in lock_files(lock) if file.resolve().is_relative_to(tree.resolve())]
+    kept = {file: file.read_bytes() for file in files if LOCAL.search(file.read_text())}
     try:
-        yield str(wanted)
+        for file in kept:
+            file.write_text(LOCAL.sub("", file.read_text()))
+        yield
     finally:
-        (folder / wanted).unlink()
+        for file, content in kept.items():
+            file.write_bytes(content)
 
 
 def run(command: list[str], folder: Path, progress: Progress) -> None:
@@ -208,3 +207,4 @@ def remove_old(cache: Path, pattern: str, kept: int) -> None:
             except BlockingIOError:
                 continue
             shutil.rmtree(old, ignore_errors=True)
+            old.with_suffix(".log").unlink(missing_ok=True)

@@ -35,7 +35,7 @@ REPEAT = "repeat the run on an idle machine"
 
 @dataclass(frozen=True)
 class Judgement:
-    """The exit code of a comparison, with reasons: why the verdicts are invalid, what fails, and what is allowed to."""
+    """The exit code of a comparison, why its verdicts are invalid, which tests fail, and why failures are allowed."""
 
     code: int
     invalid: Sequence[str]

@@ -158,8 +158,10 @@ class History:
         check_file(self.file, "--file")
         first, commits = resolve(self.root, since), commits_between(self.root, since, "HEAD")
         anchors = {commit: release_before(self.root, commit) or first for commit in commits}
+        least = number_of(min(self.pairs, FEWEST), "pair")
         self.log(
-            f"history: {number_of(len(commits), 'commit')} after {since}, each in at most {about(60 * self.minutes)}"
+            f"history: {number_of(len(commits), 'commit')} after {since}, at most {about(60 * self.minutes)} per "
+            f"commit, but at least {least}"
         )
         earlier = first
         with laid_out(self.source, self.root) as layout:

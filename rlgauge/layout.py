@@ -49,12 +49,12 @@ class Layout:
         return self.side(base, "base", codes), self.side(head, "head", codes)
 
     def side(self, commit: str | None, name: str, codes: Sequence[Path] = ()) -> Side:
-        """Return a revision as a side; `codes` are the directories of both sides, which share a kind of environment."""
+        """Return a revision as a side; `codes` are the directories of both sides, which get one kind of environment."""
         code = self.code(commit)
         python = self.python_for(commit[:12] if commit else name, code, codes)
         key = commit, name, python
         if key not in self.sides:
-            kind = "here" if python == PYTHON else "made"  # paths of both sides have equal lengths
+            kind = "here" if python == PYTHON else "made"  # names of equal length, so that paths have equal lengths too
             folder = self.side_folder(commit, name) / kind
             self.sides[key] = self.source.lay_out(name, commit, code, self.folder / WORKING_TREE, folder, python)
         return self.sides[key]

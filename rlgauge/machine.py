@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 CPU = Path("/proc/cpuinfo")
+SET_BY_HOOKS = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_WORK_TREE")  # variables of a git hook's repository
 VECTORS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "sve", "asimd")  # fastest first; the first two have bfloat16
 
 
@@ -43,12 +44,18 @@ def called(machine: Mapping[str, Any]) -> str:
     return f"{machine['cpu_model']} ({machine['vectors']})" if machine.get("vectors") else str(machine["cpu_model"])
 
 
+def outside_hooks() -> dict[str, str]:
+    """Return the environment variables without those by which git tells a hook its repository."""
+    return {name: value for name, value in os.environ.items() if name not in SET_BY_HOOKS}
+
+
 def git_state(root: Path) -> str:
     """Return the current commit, with ``+dirty`` if the working tree differs from it."""
     try:
         done = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--dirty=+dirty", "--exclude=*"],
             cwd=root,
+            env=outside_hooks(),
             capture_output=True,
             text=True,
             check=True,

@@ -17,12 +17,13 @@ NEED_AGAINST = (
 )  # fmt: skip
 NEVER = 1e9  # seconds; pytest-timeout takes 0 as the time at which a session ends
 OVERRIDDEN: dict[str, Any] = {  # options of pytest and its plugins, with their values in the gate's own run
-    # a conftest.py may skip, ignore or deselect benchmarks without the first
+    # without benchmark_only, a conftest.py may skip, ignore or deselect benchmarks
     "benchmark_only": True, "benchmark_skip": False, "benchmark_disable": False, "benchmark_enable": True,
     "benchmark_json": None, "benchmark_save": None, "benchmark_autosave": None, "benchmark_compare": None,
-    "benchmark_compare_fail": None, "benchmark_histogram": None, "durations": None, "maxfail": 0, "timeout": 0,
-    "session_timeout": NEVER, "reruns": 0, "continue_on_collection_errors": False, "numprocesses": 0, "dist": "no",
-    "distload": False, "tx": [], "store_durations": False, "clean_durations": False,
+    "benchmark_compare_fail": None, "benchmark_histogram": None, "durations": None, "maxfail": 0, "stepwise": False,
+    "stepwise_skip": False, "stepwise_reset": False, "timeout": 0, "session_timeout": NEVER, "reruns": 0, "retries": 0,
+    "forked": False, "continue_on_collection_errors": False, "numprocesses": 0, "dist": "no", "distload": False,
+    "tx": [], "store_durations": False, "clean_durations": False,
 }  # fmt: skip
 # those of pytest-benchmark that write or read its own results
 OWN_RESULTS = (
@@ -59,7 +60,7 @@ def add_options(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="PATH",
-        help="take this file or folder of benchmarks from the working tree on both sides (default: testpaths)",
+        help="take this file or folder of benchmarks from the working tree on both sides (default: test folders)",
     )
     group.addoption(
         "--gate-own-benchmarks",

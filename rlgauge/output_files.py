@@ -14,6 +14,7 @@ import decimal
 import enum
 import fractions
 import hashlib
+import itertools
 import json
 import operator
 import pathlib
@@ -96,20 +97,22 @@ class Serializer:
             return [self.added(from_numpy(numpy.asarray(value))).kind]
         if isinstance(value, complex):
             return [class_name(value), self.structure([value.real, value.imag])]
+        if isinstance(value, bytes | bytearray | memoryview) and len(value) > MAX_LENGTH:
+            return [class_name(value), self.digest(bytes(value))]
         if isinstance(value, COMPARED_BY_REPR):
             return [class_name(value), self.shortened(repr(value))]
         if is_lazy(value):
             return UNKNOWN
+        if isinstance(value, list | tuple) and (found := from_sequence(value)) is not None:
+            return [class_name(value), self.added(found).kind, len(value)]
         if isinstance(value, Mapping):
             items = [(self.shortened(repr(key)), item) for key, item in value.items()]
             items.sort(key=operator.itemgetter(0))
             return [class_name(value), *([key, self.structure(item)] for key, item in items)]
         if isinstance(value, set | frozenset):
             return [class_name(value), *sorted(self.shortened(repr(item)) for item in value)]
-        if isinstance(value, list | tuple) and (found := from_sequence(value)) is not None:
-            return [class_name(value), self.added(found).kind, len(value)]
         if isinstance(value, Sequence):
-            return [class_name(value), *map(self.structure, value)]
+            return [class_name(value), len(value), *map(self.structure, itertools.islice(value, MAX_PARTS))]
         if hasattr(value, "__array__") and (structure := self.structure_of_array(value, numpy)) is not None:
             return structure
         attributes = compared_attributes(value)
@@ -131,7 +134,7 @@ class Serializer:
         if (found := to_numpy(value, numpy)) is None:
             return None
         if found.dtype.kind == "O":  # a table of numbers and texts, for example
-            return [class_name(value), list(found.shape), *map(self.structure, found.ravel().tolist())]
+            return [class_name(value), list(found.shape), *map(self.structure, found.ravel()[:MAX_PARTS].tolist())]
         self.added(from_numpy(found))
         return ["array", str(found.dtype), list(found.shape)]
 
@@ -142,6 +145,12 @@ class Serializer:
         self.size += new.size
         self.arrays.append(new)
         return new
+
+    def digest(self, data: bytes) -> str:
+        """Return a hash of bytes without hidden parts."""
+        for part in self.hidden:
+            data = data.replace(part.encode(), b"...")
+        return hashlib.sha256(data).hexdigest()
 
     def shortened(self, text: str) -> str:
         """Return a text without hidden parts; long texts are replaced by their hash."""

@@ -21,13 +21,13 @@ from .rule import Record
 from .statistics import Block, error_of_median, log_ratios
 from .workers import Side, Worker, WorkerError, ask_both
 
-PAIR_SECONDS, MIN_BLOCKS = 6.0, 2  # most seconds of a case's blocks in a pair, and least number of blocks
-NOISY_FACTOR, NOISY_SECONDS = 4, 0.5  # factor for noisy cases, and most seconds of their blocks unless thorough
+PAIR_SECONDS, MIN_BLOCKS = 6.0, 2  # maximum seconds of a case's blocks in a pair; minimum number of blocks
+NOISY_FACTOR, NOISY_SECONDS = 4, 0.5  # factor on a noisy case's blocks; their maximum seconds unless thorough
 MAX_ERROR = 0.01  # error of a pair's median below which no more blocks are measured
-COSTLY_SECONDS, COSTLY_FACTOR = 10.0, 2  # to prepare a costly case in every process, and factor of its blocks
+COSTLY_SECONDS, COSTLY_FACTOR = 10.0, 2  # preparation time from which a case is costly; factor on its blocks
 MUCH_SLOWER = 8  # factor from which head's time determines the sample plan
-MAX_UNTIMED_TURN = 0.1  # most seconds of a turn that is mostly untimed
-MIN_COLD_CALL = 0.015  # seconds of a call that refills the caches in a small part of its time
+MAX_UNTIMED_TURN = 0.1  # maximum seconds of a turn that is mostly untimed
+MIN_COLD_CALL = 0.015  # seconds from which a call needs no warm-up: refilling the caches takes little of its time
 MIN_COLD_CALL_ON_ALL = 0.25  # the same on all cores, where it also wakes the library's threads
 
 
@@ -104,7 +104,7 @@ class Cores:
 
     @contextmanager
     def share_core(self) -> Iterator[None]:
-        """Pin this thread to the workers' core too: a switch there is faster than waking another, idle core."""
+        """Pin this thread to the workers' core too: a context switch is faster than waking an idle core."""
         before = os.sched_getaffinity(0)
         os.sched_setaffinity(0, before if self.one is None else {self.one})
         try:
@@ -276,15 +276,20 @@ class Pairs:
         return blocks[:number]
 
     def shuffled(self, names: Iterable[str]) -> list[str]:
-        """Return the cases in a random order of their files, and of the tests in each file.
+        """Return the cases in a random order of their files.
 
-        Fixtures that the tests of a file share are then set up once.
+        The cases of a file keep pytest's order or its reverse, from a random one on, so that most fixtures that they
+        share are set up once.
         """
         files: dict[str, list[str]] = {}
         for name in names:
             files.setdefault(name.partition("::")[0], []).append(name)
-        order = self.rng.sample(sorted(files), len(files))
-        return [name for file in order for name in self.rng.sample(files[file], len(files[file]))]
+        found = list[str]()
+        for file in self.rng.sample(sorted(files), len(files)):
+            start = self.rng.randrange(len(files[file]))
+            names = files[file][start:] + files[file][:start]
+            found += names if self.rng.random() < 0.5 else reversed(names)
+        return found
 
     @contextmanager
     def workers(self, place: Cores) -> Iterator[list[Worker]]:

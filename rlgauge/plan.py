@@ -75,7 +75,7 @@ class Plan:
 
     @property
     def quick(self) -> bool:
-        """Whether long calls may get a single block in a pair, of which a spread needs several."""
+        """Whether long calls may get a single block in a pair; a spread needs several."""
         return self.minutes == 0 and self.measure != "spread"
 
     def place(self, tests: Sequence[Case]) -> Cores:

@@ -60,7 +60,7 @@ def naming_option(option: str) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Override options that would skip verdicts, end the run early, distribute it, or report on no times."""
+    """Override options that would skip verdicts, end the run early, distribute it, or report times it does not have."""
     if config.getoption("gate_against") is not None:
         config.stash[WITHOUT_EFFECT] = [name for name in OWN_RESULTS if config.getoption(name, None)]
         remove_if_empty(config.getoption("benchmark_json", None))
@@ -179,9 +179,16 @@ def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None]:
     """Replace each benchmark with a test that reports its verdict."""
+    from .benchmarks.fixture import is_benchmark
+
     run = config.stash.get(RUN, None)
+    collected = list(items)
     yield
     if run and not session.testsfailed:
+        run.source.collected = {item.nodeid for item in collected if is_benchmark(item)}
+        for name in ("lfplugin", "nfplugin"):  # keep pytest's cache of results: verdicts are not results
+            if config.pluginmanager.hasplugin(name):
+                config.pluginmanager.unregister(name=name)
         with exit_on_error():
             run.source.select_items(items)
             open_gates(config)
@@ -221,12 +228,12 @@ class Verdict(pytest.Item):
                 self.user_properties.append((name, value))
         if self.name in outcome.excused:
             self.user_properties.append(("allowed", outcome.excused[self.name]))
-        if finding.verdict == "skipped":
-            pytest.skip("; ".join(finding.notes))
-        if finding.verdict == "error" and self.name in here.excused and not here.wrong:
-            pytest.skip(report.line(self.name, finding, here.excused[self.name]))
         if message := report.failure(self.name, outcome):
             raise NotPassed(message)
+        if finding.verdict == "skipped":
+            pytest.skip("; ".join(finding.notes))
+        if finding.verdict == "error":  # it is allowed
+            pytest.skip(report.line(self.name, finding, here.excused[self.name]))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Return a failure as one line, without a traceback."""

@@ -33,7 +33,7 @@ from .workers import Worker, ask_both
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
 
-SLOWDOWNS = (0.02, 0.05, 0.10)  # of head, as fractions of a call; besides none
+SLOWDOWNS = (0.02, 0.05, 0.10)  # of head, as fractions of a call; 0 is always measured too
 SIMULATED_RUNS = 1000  # of each canary
 LogRatios = dict[str, dict[str, dict[str, float]]]  # of a pair, by "log_ratios" or "quick", case, treatment
 
@@ -70,7 +70,7 @@ class Measurement:
 
     Attributes:
         file: file of JSON lines, which is continued.
-        slowdowns: slowdowns of head besides none, as fractions of a call.
+        slowdowns: slowdowns of head other than 0, as fractions of a call.
         faults: patterns of the tests that get each ``MODULE:FUNCTION``.
     """
 
@@ -105,7 +105,7 @@ class Measurement:
         return canary_table(read(self.file), self.rule)
 
     def check_file(self, names: Iterable[str]) -> None:
-        """Raise GateError if no pair with these cases can be added, since the table has the cases of all pairs."""
+        """Raise GateError if none of these cases is in all pairs: the table shows only cases that every pair has."""
         pairs = [line for line in read(self.file) if line["what"] == "pair"] if self.file.exists() else []
         if not any(all(name in pair["log_ratios"] for pair in pairs) for name in names):
             raise GateError(f"power: {self.file} has pairs of other benchmarks; give another --file")

@@ -1,4 +1,4 @@
-"""Processes: settings to make before NumPy, torch or JAX is imported (threads, cores, malloc), and commands."""
+"""Set up a process before NumPy, torch or JAX is imported (threads, cores, malloc), and run commands."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Any
 
@@ -35,9 +36,9 @@ def left(seconds: float) -> str:
 class Progress(AbstractContextManager["Progress"]):
     """Shows the steps done and the remaining time on standard error.
 
-    On a terminal this is a bar below the printed lines. It is redrawn only at steps, since a thread that redraws it
-    would take time from the measurement. Elsewhere, or if `log` is given, it prints lines such as ``[12/368, about 3
-    min left] line``.
+    On a terminal this is a bar below the printed lines, if rich is installed. It is redrawn only at steps, since a
+    thread that redraws it would take time from the measurement. Elsewhere, or if `log` is given, it prints lines such
+    as ``[12/368, about 3 min left] line``.
 
     Args:
         total: number of steps, at least 1.
@@ -49,7 +50,7 @@ class Progress(AbstractContextManager["Progress"]):
         if total < 1:
             raise ValueError(f"total: {total} {what} is too few; give 1 or more")
         self.total, self.what, self.done = total, what, 0
-        self.bar = bar() if log is None and sys.stderr.isatty() else None
+        self.bar = bar() if log is None and sys.stderr.isatty() and find_spec("rich") else None
         self.log = log or to_stderr
 
     def __enter__(self) -> Progress:

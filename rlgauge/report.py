@@ -80,8 +80,8 @@ def canaries(findings: Mapping[str, Finding]) -> str:
 def counted(outcome: Outcome) -> str:
     """Return the number of cases by verdict, and the number whose output changed."""
     findings = cases(outcome.findings)
-    skipped = [name for name, finding in findings.items() if finding.verdict == "error" and name in outcome.excused]
-    verdicts = [NOT_MEASURED if name in skipped else finding.verdict for name, finding in findings.items()]
+    unmeasured = [name for name, finding in findings.items() if finding.verdict == "error" and name in outcome.excused]
+    verdicts = [NOT_MEASURED if name in unmeasured else finding.verdict for name, finding in findings.items()]
     changed = sum(CHANGED in finding.notes for finding in findings.values())
     counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in (NOT_MEASURED, *ORDER) if verdict in verdicts]
     return ", ".join(counts) + (f"; {changed} {CHANGED}" if changed else "")
@@ -140,7 +140,7 @@ def comparison(artifact: Artifact, outcome: Outcome, role: str) -> str:
     ]
     lines += [f"\n**{reason}**" for reason in outcome.wrong]
     if shown:
-        ratio = f"change [95% interval] (extremes of fewer than {FEWEST} pairs)"
+        ratio = f"change [95% interval] (extremes if fewer than {FEWEST} pairs)"
         columns = "benchmark", "verdict", "base", "head", ratio, "pairs", "p", "notes"
         lines += ["", f"| {' | '.join(columns)} |", "|---|---|---:|---:|---|---:|---|---|"]
     for name, finding in shown.items():

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .artifact import Artifact
-from .revisions import digest
+from .revisions import digest, matches_any
 from .rule import Record, is_canary
 from .workers import Side
 
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
     from .run import Gate
 
 
-def fingerprints(sides: Sequence[Side], folder: Path) -> dict[str, str]:
+def fingerprints(sides: Sequence[Side], folder: Path, outputs: Sequence[str]) -> dict[str, str]:
     """Return hashes of both sides and the installed packages, by name.
 
-    `folder` is the run's temporary directory, which is removed from paths.
+    `folder` is the run's temporary directory, which is removed from paths. `outputs` are patterns of the files that the
+    run writes, which do not count.
     """
     hashes = {}
     for side in sides:
-        files = (path for path in side.root.rglob("*") if ".git" not in path.relative_to(side.root).parts)
+        names = ((path, path.relative_to(side.root)) for path in side.root.rglob("*"))
+        files = (path for path, name in names if ".git" not in name.parts and not matches_any(str(name), outputs))
         hashes[f"{side.name}'s files"] = digest(side.root, files)
     for side in sides:
         command = [str(side.python), *side.worker, *(f"{name}={value}" for name, value in side.variables.items())]
@@ -42,8 +44,14 @@ def fingerprints(sides: Sequence[Side], folder: Path) -> dict[str, str]:
 
 def hash_of_installed() -> str:
     """Return a hash of the installed packages and their versions."""
-    packages = {(package.name.lower(), package.version) for package in metadata.distributions() if package.name}
+    packages = {(name.lower(), package.version) for package in metadata.distributions() if (name := name_of(package))}
     return hash_lines([f"{name} {version}" for name, version in sorted(packages)])
+
+
+def name_of(package: metadata.Distribution) -> str | None:
+    """Return the name of an installed package; None if its metadata is missing."""
+    found = package.metadata
+    return found["Name"] if found and "Name" in found else None  # from Python 3.12, a missing key is a warning
 
 
 def hash_lines(lines: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Both sides on disk: base exported from git, head copied from the working tree."""
+"""Write both sides to disk: export base from git, and copy head from the working tree."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from .machine import outside_hooks
 from .progress import to_stderr
 from .rule import GateError
 
 SUBMODULE = "160000"  # mode of a submodule's index entry
 MANY_FILES, MANY_BYTES = 200_000, 2 * 10**9  # size of a tree, above which `include` is suggested
 NO_LFS = ("-c", "filter.lfs.smudge=", "-c", "filter.lfs.process=", "-c", "filter.lfs.required=false")  # no network
+CACHED = re.compile(r"(^|/)(\.[^/]*|__pycache__|[^/]*\.egg-info|[^/]*\.py[co])(/|$)")  # files that tools write
+NEUTRAL = (  # settings without which the user's could run hooks, ask for a password, or change files
+    "user.name=rlgauge", "user.email=rlgauge@localhost", "commit.gpgsign=false", "tag.gpgsign=false", "core.hooksPath=",
+    "core.autocrlf=false", "core.safecrlf=false", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false",
+)  # fmt: skip
 MAX_POINTER_SIZE = 1024  # bytes of a pointer file
 POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\n")
 
 if sys.platform != "win32":  # where the gate only reports that it is not supported
     import fcntl
-
-
-def outside_hooks() -> dict[str, str]:
-    """Return the environment variables without those by which git tells a hook its repository."""
-    set_by_hooks = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
-    return {name: value for name, value in os.environ.items() if name not in set_by_hooks}
 
 
 def git(root: Path, *arguments: str, stdin: bytes | None = None, index: Path | None = None) -> bytes:
@@ -48,7 +48,7 @@ def git(root: Path, *arguments: str, stdin: bytes | None = None, index: Path | N
 
 
 def make_repository(tree: Path, top: Path, commit: str) -> None:
-    """Make a tree a repository at a commit, with the objects and tags of the repository at `top`, but without an index.
+    """Make a tree a repository at a commit, with the objects and tags of the repository at `top`.
 
     Otherwise, git commands in the tree would find the repository in whose ``.git`` it lies.
     """
@@ -59,9 +59,23 @@ def make_repository(tree: Path, top: Path, commit: str) -> None:
     (tree / ".git" / "packed-refs").write_bytes(
         git(top, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags")
     )
+    shallow = common_folder(top) / "shallow"
+    if shallow.exists():  # otherwise git looks for commits that the clone lacks
+        shutil.copy(shallow, tree / ".git" / "shallow")
     with suppress(subprocess.CalledProcessError):  # HEAD of a repository without commits
         commit = os.fsdecode(git(top, "rev-parse", "--verify", "--quiet", commit)).strip()
         git(tree, "-c", "core.logAllRefUpdates=false", "update-ref", "--no-deref", "HEAD", commit)
+        git(tree, "read-tree", "HEAD")
+
+
+def commit_all(tree: Path, tag: str = "") -> None:
+    """Make a tree a repository with one commit of all its files, and a tag if one is given."""
+    options = [*NO_LFS, "-c", "filter.lfs.clean=", *(word for setting in NEUTRAL for word in ("-c", setting))]
+    checked_git(tree, "init", "--quiet", "--template=")
+    checked_git(tree, *options, "add", "--all", "--force")
+    checked_git(tree, *options, "commit", "--quiet", "--allow-empty", "--no-verify", "--message=files")
+    if tag:
+        checked_git(tree, *options, "tag", "--annotate", "--message=files", tag)
 
 
 def top_of(folder: Path) -> Path:
@@ -85,22 +99,34 @@ def checked_git(folder: Path, *arguments: str) -> bytes:
 
 
 def check_root(root: Path, here: Path) -> None:
-    """Reject a pytest root above the repository, the result of ``--gate-json FILE`` with a space instead of ``=``.
+    """Reject a pytest root above the repository, a result of ``--gate-json FILE`` with a space instead of ``=``.
 
-    pytest takes the value of an option it does not know yet for a path of tests, if it exists.
+    pytest does not know the option so early, and takes its value for a path of tests if that path exists.
     """
     try:
         top = Path(os.fsdecode(git(here, "rev-parse", "--show-toplevel")).strip())
     except (OSError, subprocess.CalledProcessError):  # not a repository: resolve() reports it
         return
     if root in top.parents:
-        raise GateError(f"rootdir {root} is above the repository {top}: write --gate-json=FILE with =, not a space")
+        raise GateError(
+            f"rootdir {root} is above the repository {top}: add --rootdir={top}; if you gave --gate-json FILE, write = "
+            "instead of the space"
+        )
 
 
 def shallow_hints(root: Path) -> list[str]:
     """Return a hint if a clone is shallow, else nothing."""
     shallow = checked_git(root, "rev-parse", "--is-shallow-repository").strip() == b"true"
     return ["this clone is shallow; run git fetch --unshallow"] if shallow else []
+
+
+def is_revision(root: Path, name: str) -> bool:
+    """Return whether a name denotes a commit."""
+    try:
+        resolve(root, name)
+    except GateError:
+        return False
+    return True
 
 
 def resolve(root: Path, revision: str) -> str:
@@ -197,6 +223,14 @@ def snapshot(root: Path, folder: Path, parts: Sequence[str] = (), ignore: Sequen
             check_submodule(root, path)
             snapshot(root / path, folder / path, (), patterns_inside(ignore, path))
     fill_pointers(root, folder, ignore, "git lfs pull")
+
+
+def left_out(root: Path, paths: Sequence[str]) -> list[str]:
+    """Return what git ignores in some paths, and the repositories there that are no submodules; but no caches."""
+    ignored = git(root, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", "--", *paths)
+    others = git(root, "ls-files", "-z", "--others", "--exclude-standard", "--", *paths)
+    names = [*split_at_null(ignored), *(name for name in split_at_null(others) if name.endswith("/"))]
+    return [name for name in names if not CACHED.search(name)]
 
 
 def not_checked_out(root: Path) -> set[str]:

@@ -30,7 +30,7 @@ CHANGED = "output changed"
 # Share of the level for an early end. The looks do not use it up, since the second includes the first's pairs: both
 # together use 0.79 to 0.88 of the level, in families of 1 to 200 tests (6 million simulated confirmations).
 EARLY_SHARE = 0.1
-MIN_DRIFT, MIN_DRIFT_PAIRS = 0.1, 3  # least drift within a pair, and least number of pairs
+MIN_DRIFT, MIN_DRIFT_PAIRS = 0.1, 3  # minimum drift within a pair; minimum number of pairs
 # Rank correlation of samples with their order, and the share of pairs that must reach it: noise may move as far in
 # all pairs, but not as steadily.
 MIN_STEADINESS, STEADY_SHARE = 0.7, 0.75
@@ -38,7 +38,7 @@ MIN_STEADINESS, STEADY_SHARE = 0.7, 0.75
 # identical code, in 40 pairs of 42 cases, 1 of 1,680 was reported for page faults and none for growth.
 MEMORY_MARGIN, MEMORY_SHARE = {"page_faults": 8, "grown_bytes": 1 << 19}, 0.05
 SAME, SLOWED = "canary[same]", "canary[slowed]"  # must not fail; must be detected
-SAME_ON_ALL, SLOWED_ON_ALL = "canary[same-wide]", "canary[slowed-wide]"  # on all cores; old artifacts use them
+SAME_ON_ALL, SLOWED_ON_ALL = "canary[same-wide]", "canary[slowed-wide]"  # on all cores, as named in old artifacts
 EXPECTED: Mapping[bool, Mapping[str, Sequence[Verdict]]] = {  # verdicts on canaries, by whether on all cores
     False: {SAME: ("ok", "inconclusive"), SLOWED: ("slower",)},
     True: {SAME_ON_ALL: ("ok", "inconclusive"), SLOWED_ON_ALL: ("slower",)},
@@ -56,8 +56,8 @@ class Rule:
 
     Attributes:
         screen: pairs of fresh processes that every case gets.
-        confirm: additional pairs between two looks at a suspect, as long as they can still change the verdict; the
-            screen's pairs do not count again.
+        confirm: additional pairs of a suspect before each look, as long as they can still change the verdict; the
+            screen's pairs are not used again.
         looks: number of times a confirmation is tested, each after `confirm` more pairs. p is the smallest of all looks
             times their number (Bonferroni). With two or more looks, a confirmation ends early if its pairs exceed the
             tolerated slowdown by similar amounts, see :func:`confirmed`.

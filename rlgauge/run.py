@@ -43,6 +43,7 @@ class Gate:
         names: names of all cases, including those of other shards and those that are gone.
         shard: (number, count) of this part of the cases; None for all cases.
         log: prints a line of progress.
+        notes: additional lines for the report.
         fingerprints: hashes of the compared files and packages, see :mod:`.resume`.
         spent: seconds measured so far, including those of an interrupted run that is resumed.
         counts_memory: whether to count page faults and growth per call after all pairs.
@@ -63,6 +64,7 @@ class Gate:
     names: Collection[str] = ()
     shard: tuple[int, int] | None = None
     log: Callable[[str], None] = field(default=print)
+    notes: Sequence[str] = ()
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     spent: float = 0.0
     counts_memory: bool = False
@@ -132,7 +134,7 @@ class Gate:
             records=self.records,
             shard=self.shard,
             cases=len(self.names),
-            told=self.source.notes(),
+            told=list(self.notes),
             complete=complete,
             fingerprints=dict(self.fingerprints),
         )
@@ -187,10 +189,11 @@ def open_gate(
     Raises GateError if base lacks required files, or if a side's imports fail.
     """
     source, sides = layout.source, layout.pair(commit, None)
+    source.warnings.clear()  # those of another base
     known = list(source.benchmarks_of(layout.code(commit), sides[0]))
     cases = source.cases()
     source.compare_locks((layout.code(commit), layout.code(None)))
-    gone = [name for name in known if name not in {case.id for case in cases}]
+    gone = [name for name in known if name not in {*(case.id for case in cases), *source.collected}]
     gone = gone if may_be_gone is None else [name for name in gone if name in may_be_gone]
     names = [*(case.id for case in cases), *gone]
     selected = of_shard([case.id for case in cases], shard) | of_shard(gone, shard)
@@ -199,7 +202,7 @@ def open_gate(
     records |= {name: Record(state="gone") for name in gone if name in selected}
     for name, error in source.unchanged((layout.code(commit), layout.code(None)), sides, cases, limit).items():
         records[name].state, records[name].words = ("error", error) if error else ("unchanged", "")
-    hashes = fingerprints(sides, layout.folder)
+    hashes = fingerprints(sides, layout.folder, source.outputs)
     source.check(sides, [case for case in cases if records[case.id].state == "timed"], limit)
     return Gate(
         source=source,
@@ -215,6 +218,7 @@ def open_gate(
         known=set(known),
         names=names,
         shard=shard,
+        notes=source.notes(),
         fingerprints=hashes,
     )
 

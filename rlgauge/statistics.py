@@ -127,7 +127,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def t_tail(t: float, freedom: int) -> float:
-    """Return the probability that Student's t exceeds a value; at least the precision of a float.
+    """Return the probability that Student's t exceeds a value, but never less than the precision of a float.
 
     Equation: Abramowitz and Stegun 26.7.3 and 26.7.4, a finite series in the cosine of ``atan(t / sqrt(freedom))``, for
     integer degrees of freedom.

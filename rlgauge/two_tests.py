@@ -102,7 +102,7 @@ class TwoTestPairs(Pairs):
             timings = [time_call(worker, test, name, once) for worker, test, once in both]
             plans = [place.plan(timing.call, timing.calls, timing.wall, self.quick) for timing in timings]
             calls = [plan.calls for plan in plans]
-            if max(calls) <= 2 * min(calls):  # the first calls after a reset find cold caches, on both sides alike
+            if max(calls) <= 2 * min(calls):  # the first calls after a reset find cold caches: both make equally many
                 plans = [min(plans, key=lambda plan: plan.calls)] * 2
             pairs = zip(plans, self.once_sides[name], strict=True)
             self.side_plans[name] = [replace(plan, once=once) for plan, once in pairs]

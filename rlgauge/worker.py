@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 SEED = 0
-SAMPLES, LONG_SECONDS = 3, 1.0  # the fastest one determines the time of a call; no more samples after a second
-MEMORY_ROUNDS, MEMORY_SAMPLES, MEMORY_CALLS = 3, 5, 2  # the smallest count applies to every call
+SAMPLES, LONG_SECONDS = 3, 1.0  # samples of a first timing, of which the fastest counts; none begins after a second
+MEMORY_ROUNDS, MEMORY_SAMPLES, MEMORY_CALLS = 3, 5, 2  # repetitions, of which the smallest count is reported
 PR_SET_THP_DISABLE = 41  # from prctl.h
 HEAP_SHIFT: list[bytearray] = []  # kept alive until the process ends
 
@@ -104,7 +104,8 @@ class Requests:
         self.children = [process for process in processes if process != os.getpid()]
         if core is not None:
             for process in processes:
-                with suppress(FileNotFoundError, ProcessLookupError):  # it just ended
+                # it just ended, or runs as another user
+                with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
                     for thread in os.listdir(f"/proc/{process}/task"):
                         os.sched_setaffinity(int(thread), {core})
         return {}
@@ -191,7 +192,7 @@ class Requests:
     def handle(self, line: str) -> dict[str, Any] | None:
         """Execute a request, given as a line of JSON; return the reply, or None if it is sent later.
 
-        Child processes stand still between requests: they would work ahead during the other side's turn.
+        Child processes are stopped between requests. Otherwise, they would work during the other side's turn.
         """
         self.signal_children(signal.SIGCONT)
         request = json.loads(line)
@@ -208,12 +209,12 @@ class Requests:
 
 
 def own_processes() -> Iterator[int]:
-    """Yield the id of this process, and those of its session if it has started that."""
+    """Yield the id of this process, and those of all processes in its session if it leads one."""
     return filter(is_own, map(int, filter(str.isdigit, os.listdir("/proc"))))
 
 
 def is_own(process: int) -> bool:
-    """Return whether an id is that of this process or of one in the session that it has started."""
+    """Return whether an id is that of this process, or of one in the session that this process leads."""
     with suppress(PermissionError, ProcessLookupError):
         return os.getpid() in (process, os.getsid(process))
     return False

@@ -21,17 +21,19 @@ from types import TracebackType
 from typing import Any
 
 from . import interrupts
+from .machine import SET_BY_HOOKS
 
 SIDE = "RLGAUGE_GATE_SIDE"  # set to base or head in a worker
 TEMPORARY = "RLGAUGE_TEMPORARY"  # set to the directory for a worker's tmp_path
 GRACE = 1.0  # seconds to clean up after SIGTERM
+POLL = 5.0  # seconds until a process without a reply is checked
 TEARDOWN = 30.0  # seconds for the fixtures of a session to stop what they have started
 PYTHON = Path(sys.executable)
-NOT_INHERITED = (  # variables, or their beginnings, that concern the parent process alone
+NOT_INHERITED = (  # prefixes of variables that concern only the parent process
     "COV_", "COVERAGE_", "GLIBC_TUNABLES", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_TIMEOUT", "PYTEST_VERSION",
-    "PYTEST_XDIST_",
+    "PYTEST_XDIST_", *SET_BY_HOOKS,
 )  # fmt: skip
-SHARED_GPU = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.4", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}  # by both sides at once
+SHARED_GPU = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.4", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}  # both sides share it
 COMPILER_CACHES = (
     "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR",
     "TORCH_EXTENSIONS_DIR",  # torch keeps an extension by its name: both sides would load the same one
@@ -110,7 +112,7 @@ def cache_variables(folder: Path, inherited: Mapping[str, str]) -> dict[str, str
 
 
 class Worker(AbstractContextManager["Worker"]):
-    """A fresh process of one side; it ends with its standard input, and therefore also if the gate is killed.
+    """A fresh process of one side; it ends when its standard input closes, and therefore also if the gate is killed.
 
     Args:
         side: the side it runs.
@@ -134,11 +136,12 @@ class Worker(AbstractContextManager["Worker"]):
             stderr=self.errors,
             start_new_session=True,
         )
-        self.buffer = b""
+        self.buffer, self.owes = b"", False  # whether a request has no reply yet
 
     def ask(self, do: str, **arguments: Any) -> None:
         """Send a request: the name of a method of :class:`.worker.Requests` and its arguments."""
         assert self.process.stdin
+        self.owes = True
         with suppress(BrokenPipeError):  # reply() reports what happened
             self.process.stdin.write((json.dumps({"do": do, **arguments}) + "\n").encode())
             self.process.stdin.flush()
@@ -148,16 +151,23 @@ class Worker(AbstractContextManager["Worker"]):
         assert self.process.stdout
         deadline = time.monotonic() + self.limit
         while b"\n" not in self.buffer:
+            ended = self.process.poll() is not None  # its children may keep the pipe open
             with interrupts.allow_interrupts():
-                readable, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+                remaining = 0.0 if ended else deadline - time.monotonic()
+                readable, _, _ = select.select([self.process.stdout], [], [], min(max(0.0, remaining), POLL))
+            if not readable and ended:
+                raise WorkerError(f"{self.side.name}: {self.how_it_ended()}{self.last_error_line()}")
+            if not readable and time.monotonic() < deadline:
+                continue
             if not readable:
-                words = f"no reply within {self.limit:g} s; if a call takes this long, raise --limit or --gate-limit"
+                words = f"no reply within {self.limit:g} s; if two calls take this long, raise --limit or --gate-limit"
                 raise WorkerError(f"{self.side.name}: {words}{self.last_error_line()}")
             part = os.read(self.process.stdout.fileno(), 1 << 16)
             if not part:
                 raise WorkerError(f"{self.side.name}: {self.how_it_ended()}{self.last_error_line()}")
             self.buffer += part
         line, _, self.buffer = self.buffer.partition(b"\n")
+        self.owes = False
         reply: dict[str, Any] = json.loads(line)
         return reply
 
@@ -185,12 +195,13 @@ class Worker(AbstractContextManager["Worker"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close standard input and wait for the process to end, shortly after an error; then terminate it by force."""
+        """Close standard input and wait for the process to end, shortly if it hangs; then terminate it by force."""
         assert self.process.stdout
         try:
             with suppress(subprocess.TimeoutExpired):
                 self.close_stdin()
-                self.process.wait(TEARDOWN if error is None else GRACE)  # a waiting test tears down its fixtures
+                hurry = isinstance(error, KeyboardInterrupt) or (error is not None and self.owes)
+                self.process.wait(GRACE if hurry else TEARDOWN)  # a waiting test tears down its fixtures
         finally:
             self.end_group()
             self.process.stdout.close()

@@ -140,11 +140,22 @@ def test_lock_files_that_a_lock_file_includes_are_part_of_it(side, pip, python_f
 
 
 def test_local_projects_are_not_installed(side, pip, python_for):
-    pip('for file; do true; done; grep . "$file"; exit 1')  # print the file that is the last argument
-    folder = side("base", "-e .\nlibrary==3\n./libs/core\n")
-    with pytest.raises(GateError, match=r"lock file: library==3$"):
+    # prints the file that is the last argument, and the one that it includes
+    pip('for file; do true; done; echo "ERROR:" $(grep -h . "$file" requirements/more.txt); exit 1')
+    folder = side("base", "")
+    texts = {folder / LOCK: "-e .\n-r more.txt\n./libs/core\n"}
+    texts[(folder / LOCK).with_name("more.txt")] = "-e ./tools\r\nlibrary==3\r\n"
+    for file, text in texts.items():
+        file.write_bytes(text.encode())
+    with pytest.raises(GateError, match=r"lock file: ERROR: -r more.txt library==3$"):
         python_for("base", folder)
-    assert [path.name for path in (folder / LOCK).parent.iterdir()] == [(folder / LOCK).name]
+    assert {file: file.read_bytes().decode() for file in (folder / LOCK).parent.iterdir()} == texts
+
+
+def test_a_lock_file_of_local_projects_alone_needs_no_package(side, pip, python_for):
+    pip(MADE)
+    empty, head = side("base", "-e .\n"), side("head", "library==3\n")
+    assert python_for("base", empty, [empty, head]) != Path(sys.executable)
 
 
 def test_each_version_of_python_has_an_environment_of_its_own(side, pip, python_for, monkeypatch):

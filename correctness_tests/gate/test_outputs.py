@@ -209,7 +209,8 @@ def test_values_that_cannot_be_compared_count_as_the_same(folder, one, other):
 
 def test_the_folder_of_each_side_does_not_count(folder):
     def output(path):
-        return [f"{path}/a", {f"{path}/b": 1}, {f"{path}/c"}, pathlib.Path(path, "d")]
+        texts = [f"{path}/a", f"{path}/" * 1000, f"{path}/".encode() * 1000]
+        return [*texts, {f"{path}/b": 1}, {f"{path}/c"}, pathlib.Path(path, "d")]
 
     save(folder / "base.output", output("/sides/base"), ["/sides/base"])
     save(folder / "head.output", output("/sides/head"), ["/none", "/sides/head"])

@@ -9,10 +9,9 @@ import pytest
 
 from correctness_tests.commands import python
 from rlgauge import worker
-from rlgauge.canary import CANARIES
+from rlgauge.canary import create
 from rlgauge.pairs import Cores
 from rlgauge.rule import SAME, SLOWED
-from rlgauge.workers import SIDE
 
 ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
 
@@ -85,8 +84,7 @@ def test_a_canary_does_its_work_on_each_core(monkeypatch, cores, side, name, uni
     hashed = []
     monkeypatch.setattr("hashlib.sha256", lambda data: hashed.append(data) or SimpleNamespace(digest=bytes))
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cores)))
-    monkeypatch.setenv(SIDE, side)
-    canary = CANARIES[name]()
+    canary = create(name, side == "head")
     canary.sample()
     canary.close()
     assert len(hashed) == units * cores

@@ -77,7 +77,7 @@ def test_markdown_of_a_run():
         "toy: base a, head b",
         "more",
         "",
-        "| benchmark | verdict | base | head | change [95% interval] (extremes of fewer than 6 pairs) "
+        "| benchmark | verdict | base | head | change [95% interval] (extremes if fewer than 6 pairs) "
         "| pairs | p | notes |",
         "|---|---|---:|---:|---|---:|---|---|",
         "| `slow` | slower |  |  | +7.0% [+4.6, +9.4] | 16 | 3.1e-05 | output changed |",

@@ -1,5 +1,6 @@
 """Worker processes: replies, environments, and the errors of workers that die or hang."""
 
+import itertools
 import os
 import random
 import subprocess
@@ -30,7 +31,9 @@ for line in sys.stdin:
         os._exit(3)
     if request["do"] == "errors":
         sys.exit("E   ModuleNotFoundError: No module named 'a'\\nE   KeyError: 'b'\\n2 errors in 0.1s")
-    if request["do"] == "die":
+    if request["do"] == "orphan" and os.fork() == 0:
+        time.sleep(600)
+    if request["do"] in ("die", "orphan"):
         os.kill(os.getpid(), signal.SIGKILL)
     if request["do"] == "long":
         request["text"] = "x" * 200_000
@@ -76,11 +79,12 @@ def ask(head, do, limit):
 @pytest.mark.parametrize(
     ("do", "limit", "words"),
     [
-        ("hang", 0.2, r"^head: no reply within 0.2 s; if a call takes this long, raise --limit or --gate-limit$"),
+        ("hang", 0.2, r"^head: no reply within 0.2 s; if two calls take this long, raise --limit or --gate-limit$"),
         ("drip", 0.5, r"^head: no reply within 0.5 s; "),
         ("leave", 30.0, r"^head: ended with code 3; no room left$"),
         ("errors", 30.0, r"^head: ended with code 1; ModuleNotFoundError: No module named 'a'$"),
         ("die", 30.0, r"^head: killed by SIGKILL, perhaps because both sides together need more memory$"),
+        ("orphan", 30.0, r"^head: killed by SIGKILL, "),
     ],
 )
 def test_a_worker_without_a_reply_is_ended_with_a_reason(root, do, limit, words):
@@ -157,3 +161,14 @@ def test_interpreter_options_that_change_the_time_are_passed_to_workers():
     options = "-O", "-X", "utf8", "-X", "int_max_str_digits=0"
     done = subprocess.run([sys.executable, *options, "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["-O", "-X", "utf8", "-X", "int_max_str_digits=0"]
+
+
+def test_tests_of_a_file_run_one_after_the_other_in_pytests_order_or_its_reverse(tmp_path):
+    pairs = Pairs((), 1, 1.0, {}, tmp_path, random.Random(0))
+    names = [f"{file}.py::test[{number}]" for file in "ab" for number in range(4)]
+    orders = {tuple(pairs.shuffled(names)) for _ in range(3000)}
+    assert len(orders) == 2 * 8 * 8  # of files, and for each of them its first test and the direction
+    for order in orders:
+        for part in (order[:4], order[4:]):
+            numbers = [names.index(name) for name in part]
+            assert {(after - before) % 4 for before, after in itertools.pairwise(numbers)} in ({1}, {3})

@@ -267,6 +267,11 @@ class Gated:
         found = parse(Artifact, self.artifact).decide().findings
         return {name: (finding.verdict, *finding.notes) for name, finding in found.items()}
 
+    def seconds(self, name):
+        """Seconds of a call on base and head, as in the report."""
+        found = parse(Artifact, self.artifact).decide().findings[name]
+        return [found.base_seconds, found.head_seconds]
+
     @property
     def ratios(self):
         """Ratio of head's time to base's in the first pair, by case; the fake clock is accurate to 0.6%."""

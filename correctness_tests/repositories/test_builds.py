@@ -53,9 +53,10 @@ def test_a_build_is_kept_for_its_command_its_flags_and_the_files_of_its_tree(tmp
     for folder in (cache, *trees):
         folder.mkdir()
         (folder / "fast.c").write_text("int fast;")
+        (folder / "part").mkdir()
 
     def built(command):
-        with builds.builds(cache, command, lambda code: [code / "fast.c"]) as python_for:
+        with builds.builds(cache, command, lambda code: [code / "fast.c"], "part") as python_for:
             for tree in trees:
                 python_for(tree.name, tree)
         return capfd.readouterr().err.splitlines()
@@ -66,7 +67,7 @@ def test_a_build_is_kept_for_its_command_its_flags_and_the_files_of_its_tree(tmp
     assert built("true") == ["gate: building head: true"]
     assert len(built("true -j")) == 2
     for tree in trees:
-        (tree / "setup.py").write_text("SLOW = os.environ.get('SKIP_FAST')")
+        (tree / "part" / "setup.py").write_text("SLOW = os.environ.get('SKIP_FAST')")
     for name, value in (("CFLAGS", "-O3"), ("MYPYC_OPT_LEVEL", "0"), ("SKIP_FAST", "1")):
         monkeypatch.setenv(name, value)
         assert len(built("true -j")) == 2
@@ -76,13 +77,25 @@ def test_a_build_runs_in_a_copy_of_its_tree_with_its_own_environment(tmp_path, m
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "fast.c").write_text("int fast;")
-    code = "import os, sys; print(sys.prefix, os.environ['VIRTUAL_ENV'], os.listdir(), file=open('seen', 'w'))"
+    code = (
+        "import os, subprocess, sys; git = subprocess.check_output(['git', 'ls-files'], text=True).split(); "
+        "print(sys.prefix, os.environ['VIRTUAL_ENV'], *git, file=open('seen', 'w'))"
+    )
     made = tmp_path / "made"
     builds.build(made, tmp_path / "tree", ["python", "-c", code], "base")
-    assert (made / "tree" / "seen").read_text() == f"{made / 'env'} {made / 'env'} ['fast.c']\n"
+    assert (made / "tree" / "seen").read_text() == f"{made / 'env'} {made / 'env'} fast.c\n"
+    assert not (made / "tree" / ".git").exists()
     assert [path.name for path in (tmp_path / "tree").iterdir()] == ["fast.c"]
-    with pytest.raises(GateError, match=r"^head: the build failed: no compiler$"):
+    with pytest.raises(GateError, match=r"^head: the build failed: no compiler; its output is in .*/made.log$"):
         builds.build(made, tmp_path / "tree", ["python", "-c", "print(1); raise SystemExit('no compiler')"], "head")
+    assert (tmp_path / "made.log").read_text().splitlines() == ["1", "no compiler"]
+
+
+def test_the_reason_of_a_failed_build_is_its_first_error():
+    compiler = "fast.c:3:1: error: expected ';'"
+    later = ["error: command failed", "ERROR: Failed building", "hint: see above"]
+    assert builds.cause("\n".join(["  error: subprocess-exited-with-error", compiler, *later])) == compiler
+    assert builds.cause("Collecting a\nno compiler\n[notice] To update, run: pip install\n") == "no compiler"
 
 
 def test_a_build_installs_into_its_own_environment(tmp_path, monkeypatch):
@@ -116,7 +129,7 @@ def test_a_failed_build_is_one_line_and_leaves_nothing(tmp_path):
     (tmp_path / "tree").mkdir()
     with pytest.raises(GateError, match=r"^head: the build failed: .*no-such-program"):
         builds.build(tmp_path / "made", tmp_path / "tree", ["no-such-program"], "head")
-    with pytest.raises(GateError, match=r"^head: the build failed: exit code 3$"):
+    with pytest.raises(GateError, match=r"^head: the build failed: exit code 3; "):
         builds.build(tmp_path / "made", tmp_path / "tree", ["sh", "-c", "exit 3"], "head")
     assert not (tmp_path / "made").exists()
 

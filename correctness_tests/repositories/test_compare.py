@@ -202,6 +202,7 @@ def test_an_interval_that_includes_equality_is_not_significant(measured):
     row = measured[0]["items"]  # a 95% interval excludes 1 in one run of 20
     assert (row["verdict"] == "no significant difference") == (row["low"] <= 1 <= row["high"])
     assert row["per"] == "item (arrays)"
+    assert row["sides"][0] == pytest.approx(row["sides"][1], rel=0.03)  # in seconds per item
 
 
 @pytest.mark.parametrize("name", FAILED)
@@ -223,18 +224,18 @@ def test_a_resumed_file_measures_failed_comparisons_again(repository, file):
     assert text.count(f"broken: error: {FAILED['broken']}") == 1
 
 
-def test_a_file_whose_comparisons_are_all_skipped_is_code_2(repository, tmp_path):
+def test_only_the_chosen_comparisons_of_a_file_decide_the_exit_code(repository, tmp_path):
     file, out = tmp_path / "comparisons.toml", tmp_path / "out.json"
     file.write_text(comparison("items", "*slow]", "*twice]") + comparison("absent", "*slow]", "test_absent"))
-    command = "rlgauge", "compare", "--file", file, "--json", out, "--only", "absent"
+    command = "rlgauge", "compare", "--file", file, "--json", out, "--minutes=0", "--only", "absent"
     code, text = repository.run(*command)
     assert (code, "compare: 1 of 1: absent: " in text) == (2, True), text
     found = json.loads(out.read_text())
     assert list(found["comparisons"]) == ["absent"]
-    found["comparisons"]["items"] = {"error": "of before"}
+    found["comparisons"]["absent"] = {"error": "of an earlier run"}
     out.write_text(json.dumps(found))
-    code, text = repository.run(*command)
-    assert (code, list(json.loads(out.read_text())["comparisons"])) == (2, ["items", "absent"]), text
+    code, text = repository.run(*command[:-1], "items")
+    assert (code, list(json.loads(out.read_text())["comparisons"])) == (0, ["items", "absent"]), text
 
 
 @pytest.mark.skipif(os.cpu_count() < 2, reason="needs two cores")
@@ -431,11 +432,13 @@ def test_an_unknown_comparison_is_one_line_and_code_2(repository, comparisons, m
     assert line.startswith(f"--only 'wait': {comparisons} has no such comparison; did you mean waits")
 
 
-def test_results_of_other_comparisons_are_kept_only_under_the_same_conditions(tmp_path):
-    out, before = tmp_path / "out.json", {"error": "of before"}
+def test_results_of_other_comparisons_are_kept_and_never_lost_under_other_conditions(tmp_path):
+    out, before = tmp_path / "out.json", {"value": 1.0}
     out.write_text(json.dumps({"conditions": {"seed": 0}, "comparisons": {"items": before, "waits": before}}))
     assert other_rows(out, {"seed": 0}, ["waits"]) == {"items": before}
-    assert other_rows(out, {"seed": 1}, ["waits"]) == {}
+    with pytest.raises(GateError, match=r"out.json: its other comparisons would be lost, as these changed: seed; give"):
+        other_rows(out, {"seed": 1}, ["waits"])
+    assert other_rows(out, {"seed": 1}, ["items", "waits"]) == {}
 
 
 def grouped(*rows):

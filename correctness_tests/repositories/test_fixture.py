@@ -1,12 +1,15 @@
 """The worker's ``benchmark`` fixture: it accepts pytest-benchmark's arguments and times only the calls."""
 
 import functools
+import gc
 import itertools
 import sys
+import weakref
 from types import SimpleNamespace
 
 import pytest
 
+from correctness_tests.commands import python
 from rlgauge.benchmarks.fixture import Benchmark, MisuseError, TimedFunction
 
 
@@ -197,3 +200,73 @@ def test_an_iterator_that_the_first_call_uses_up_is_refused(made):
         with pytest.raises(MisuseError, match="an iterator that the first call uses up"):
             TimedFunction(lambda items: list(items), **given).first_output()
     assert TimedFunction(list, setup=lambda: ((iter([1]),), {})).first_output() == [1]
+
+
+CACHES = """import os
+from contextlib import nullcontext
+import jax
+from rlgauge.benchmarks.fixture import compiling_anew
+
+sizes = []
+for number, context in enumerate([nullcontext(), compiling_anew(), nullcontext()]):
+    with context:
+        jax.jit(lambda x: x + number)(1.0).block_until_ready()
+    sizes.append(len(os.listdir(os.environ["JAX_COMPILATION_CACHE_DIR"])))
+assert 0 < sizes[0] == sizes[1] < sizes[2], sizes
+jax.config.update("jax_enable_compilation_cache", False)
+with compiling_anew():
+    pass
+assert not jax.config.jax_enable_compilation_cache
+"""
+
+
+def test_programs_that_timed_calls_compile_do_not_come_from_the_cache_on_disk(tmp_path):
+    pytest.importorskip("jax")
+    settings = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    done = python("-c", CACHES, **settings, JAX_PLATFORMS="cpu", JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES="-1")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_result_is_freed_before_the_next_call():
+    class Row:
+        pass
+
+    alive, most = weakref.WeakSet(), []
+
+    def load():
+        alive.add(one := Row())
+        most.append(len(alive))
+        return one
+
+    timed = TimedFunction(load, iterations=3)
+    timed.calls = 4
+    timed.call()
+    timed.sample()
+    assert set(most) == {1}
+
+
+@pytest.mark.parametrize("disabled", [True, False])
+def test_garbage_collection_is_disabled_during_samples_if_the_test_asks_for_it(disabled):
+    seen = []
+    timed = TimedFunction(lambda: seen.append(gc.isenabled()))
+    timed.disable_gc = disabled
+    timed.sample()
+    timed.only_call()
+    assert (seen, gc.isenabled()) == ([not disabled] * 2, True)
+
+
+def test_a_setup_may_change_the_arguments():
+    numbers, named = [], {}
+    timed = TimedFunction(lambda *numbers, **named: (numbers, named), numbers, named, setup=lambda: numbers.append(1))
+    named["a"] = 2
+    assert timed.call() == ((1,), {"a": 2})
+
+
+def test_the_release_of_a_result_is_no_part_of_a_call_with_a_set_up(clock):
+    class Row:
+        def __del__(self):
+            clock(5.0)
+
+    timed = TimedFunction(lambda: clock(1.0) or Row(), setup=lambda: None)
+    timed.calls = 3
+    assert timed.sample() == 3.0

@@ -28,6 +28,18 @@ COMMITS = {  # files that each commit changes
 BROKEN = {"toy/sorting.py": flat()["toy/sorting.py"] + "\n\ndef slow(numbers):\n    raise OSError('no order')\n"}
 RELEASES = {"start": "v1", "slower": "v2"}
 SIMPLE = "from time import perf_counter\n\n\ndef test_first(benchmark):\n    from toy.sorting import slow\n\n"
+OPTION = """import sys
+import sysconfig
+
+
+def pytest_addoption(parser):
+    parser.addoption("--length")
+
+
+def pytest_configure():
+    library, packages = (sys.path.index(sysconfig.get_path(name)) for name in ("stdlib", "purelib"))
+    assert library < packages
+"""
 NUMBERS = "    benchmark(slow, [0.0] * 50)\n"
 
 
@@ -153,6 +165,19 @@ def test_a_test_that_the_release_lacks_is_missing_and_a_commit_gets_six_pairs(tm
     assert code == 0, text
     assert {e.case: (e.state, len(e.log_ratios)) for e in entries(made)} == {SLOW: ("missing", 0), KEPT: ("timed", 6)}
     assert "to measure" not in made.run(*command)[1]
+
+
+def test_older_commits_run_with_todays_settings_of_pytest(tmp_path):
+    settings = "[pytest]\naddopts = --strict-markers --strict-config\npythonpath = src\nmarkers = fast\n"
+    tests = SIMPLE.replace("def test_first", "import pytest\n\n\n@pytest.mark.fast\ndef test_first") + NUMBERS
+    source = {f"src/{name}": text for name, text in flat().items() if name.startswith("toy/")}
+    made = Repository(tmp_path / "repository", source)
+    made.commit("later", {"benchmarks/test_first.py": tests, "pytest.ini": settings, "conftest.py": OPTION})
+    made.commit("last", {"src/toy/other.py": ""})
+    command = "rlgauge", "history", "--since", "start", "--pairs", "1", "benchmarks", "--length=3"
+    code, text = made.run(*command, PYTEST_ADDOPTS="-p no:cacheprovider")
+    assert code == 0, text
+    assert {(entry.case, entry.state) for entry in entries(made)} == {("benchmarks/test_first.py::test_first", "timed")}
 
 
 def test_ctrl_c_keeps_whole_entries_and_leaves_no_process(measured, tmp_path):

@@ -57,13 +57,13 @@ def toy(tmp_path_factory):
             f"{FILE} was skipped: could not import",
         ),
         ({}, ["-p", "no:benchmark"], "of pytest-benchmark, which is not loaded: remove -p no:benchmark"),
-        ({}, ["--gate-build", "make 'all"], '--gate-build: "make \'all" is not a shell command: No closing quotation'),
+        ({}, ["--gate-build", "make 'all"], 'build command "make \'all": not a shell command: No closing quotation'),
         ({}, ["--gate-benchmarks", "nowhere"], "--gate-benchmarks nowhere: give an existing file or folder of this"),
         ({}, ["--gate-benchmarks", "."], "no package under test: all modules are benchmarks, in .; "),
         (
             {},
             ["--gate-limit=0.01"],
-            "base: no reply within 0.01 s; if a call takes this long, raise --limit or --gate-limit",
+            "base: no reply within 0.01 s; if two calls take this long, raise --limit or --gate-limit",
         ),
     ],
 )
@@ -108,7 +108,7 @@ def test_an_option_without_an_equals_sign_is_explained(toy, tmp_path):
     toy.at("start", CHANGED)
     code, text = toy.run("pytest", "--gate-against=HEAD", "--gate-markdown", tmp_path / "there.json")
     assert code == 2
-    assert f"is above the repository {toy.root}: write --gate-json=FILE with =, not a space" in text
+    assert f"is above the repository {toy.root}: add --rootdir={toy.root}; if you gave --gate-json FILE, " in text
 
 
 def test_a_run_that_is_interrupted_before_its_first_pair_leaves_nothing(toy, tmp_path):

@@ -403,6 +403,9 @@ def test_depends_narrows_what_a_test_depends_on(tmp_path):
     made.at("start", {"pkg/two.py": work(slow=200)})
     code, text = gated(made, tmp_path, COLLECT)
     assert (code, "1 unchanged, 1 to time" in text) == (0, True), text
+    made.write({"tests/conftest.py": f"{CLOCK}\nimport subprocess\n\nsubprocess.run(['true'])\n"})
+    code, text = gated(made, tmp_path, COLLECT)
+    assert (code, "2 to time" in text) == (0, True), text  # the process may have opened any file
 
 
 READS_ROWS = """import os
@@ -450,7 +453,7 @@ def test_lock_files_always_count_and_a_base_whose_benchmarks_cannot_be_listed_is
     code, text = gated(made, tmp_path)
     assert (code, "2 to time" in text) == (0, True), text
     assert "base and head differ in tests/requirements.txt, uv.lock, but both run with the packages that are " in text
-    assert "base's own benchmarks cannot be listed, so that none is reported as gone: " in text
+    assert "base's own benchmarks cannot be listed, so none is reported as gone: " in text
 
 
 def test_a_test_that_base_lacks_too_is_not_gone_against_an_anchor(tmp_path):
@@ -591,3 +594,37 @@ def test_only_what_is_included_is_laid_out(tmp_path):
     made.at("start", {"pkg/__init__.py": work(slow=200)})
     code, text = gated(made, tmp_path)
     assert code == 1, text
+
+
+BY_NAME = """import sys
+from pathlib import Path
+
+import numpy as np
+
+tools = next(folder for folder in {start}.parents if folder.name == "toy") / "tools"
+
+
+def test_slow(benchmark):
+    sys.path.insert(0, str(tools))
+    import helper
+
+    benchmark(helper.slow, np.zeros(50))
+"""
+
+
+def test_code_that_a_test_finds_by_the_name_of_the_repository_is_that_of_its_side(tmp_path):
+    wrong = BY_NAME.format(start=f"Path({str(tmp_path / 'toy/tests')!r})").replace("helper", "other")
+    tests = {
+        "tests/test_own.py": BY_NAME.format(start="Path(__file__)") + "\n\ntest_again = test_slow\n",
+        "tests/test_wrong.py": f"{wrong}\n\ntest_again = test_slow\n",
+        "tests/conftest.py": CLOCK,
+    }
+    script = {"profile.py": "raise SystemExit('a script')\n"} if sys.version_info >= (3, 11) else {}
+    tools = {f"tools/{name}.py": work(slow=100) for name in ("helper", "other")}
+    toy = Repository(tmp_path / "toy", tests | tools | {"pkg.py": "", **script})
+    toy.write({"tools/helper.py": work(slow=120), "tools/other.py": work(slow=120)})
+    ran = toy.gate("HEAD", tmp_path, PYTHONSAFEPATH="1")  # from Python 3.11, as with the command pytest
+    assert ran.findings["tests/test_own.py::test_slow"] == ("slower",), ran.text
+    for name in ("test_slow", "test_again"):
+        verdict, why = ran.findings[f"tests/test_wrong.py::{name}"]
+        assert (verdict, f"it imports {toy.root / 'tools/other.py'} from the repository" in why) == ("error", True)

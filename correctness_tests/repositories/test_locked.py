@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from .made import FIND, Repository, flat
+from .made import FIND, FLAT_TESTS, Repository, flat
 
 WHEEL, BARE = "units-1.0-py3-none-any.whl", "bare-1.0-py3-none-any.whl"
 BY_LIBRARY = '''"""Sorts as many times as a library defines."""
@@ -61,12 +61,15 @@ def test_sides_with_other_dependencies_get_environments_of_their_own_once(tmp_pa
         "toy/sorting.py": BY_LIBRARY,
         "pyproject.toml": '[tool.rlgauge]\nlock = "lock.txt"\n',
     }
-    toy = Repository(tmp_path / "toy", flat() | locked)
-    toy.commit("upgraded", {"lock.txt": f"./{BARE}\n", BARE: wheel("bare"), WHEEL: None})
+    more = f"{FLAT_TESTS}\n\ndef test_gone(benchmark):\n    benchmark(sorting.kept, NUMBERS)\n"
+    toy = Repository(tmp_path / "toy", flat() | locked | {"benchmarks/test_sorting.py": more})
+    upgraded = {"lock.txt": f"./{BARE}\n", BARE: wheel("bare"), WHEEL: None}
+    toy.commit("upgraded", upgraded | {"benchmarks/test_sorting.py": FLAT_TESTS})
     ran = toy.gate("HEAD~1", tmp_path, rule=FIND)
     assert ran.code == 1, ran.text
     assert ran.findings["benchmarks/test_sorting.py::test_slow"] == ("slower",)  # only the installed packages differ
     assert ran.findings["benchmarks/test_sorting.py::test_kept[50]"] == ("ok",)
+    assert ran.findings["benchmarks/test_sorting.py::test_gone"] == ("gone",)
     made = {path: path.stat().st_mtime_ns for path in toy.root.glob(".git/rlgauge/env-*/pyvenv.cfg")}
     assert len({path.parent for path in made}) == 2
     code, text = toy.run(*toy.command("HEAD~1", tmp_path), "--collect-only")

@@ -62,6 +62,12 @@ def test_shards_decide_exactly_as_one_run_does(records, count):
 CASES = {name: Record(screen=[[(1.0, 1.0)]] * 2) for name in "abcd"}
 
 
+def test_notes_of_all_shards_are_kept_once():
+    parts = shards(CASES, 2, cases=len(CASES))
+    parts["1.json"].told, parts["2.json"].told = ["benchmarks: a", "warning 1"], ["benchmarks: a", "warning 2"]
+    assert merge_artifacts(parts).told == ["benchmarks: a", "warning 1", "warning 2"]
+
+
 def test_the_canaries_of_each_shard_count():
     parts = shards(CASES, 2)
     parts["2.json"].records[SAME] = CANARIES[SLOWED]

@@ -62,6 +62,10 @@ def test_a_file_of_other_benchmarks_has_no_table_of_canaries():
         power.canary_table([line(a=0.0)], RULE)
 
 
+def test_a_fault_may_have_several_patterns():
+    assert power.parse_faults(["a.b:c=x", "a.b:c=y", "d:e"]) == {"a.b:c": ["x", "y"], "d:e": ["*"]}
+
+
 FAULTS = """def doubled(function):
     return lambda *args: (function(*args), function(*args))[0]
 

@@ -2,13 +2,17 @@
 
 import json
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 
 from rlgauge.__main__ import main
-from rlgauge.resume import hash_of_installed
+from rlgauge.resume import conditions, fingerprints, hash_of_installed
+from rlgauge.workers import Side
 
 from .made import SAME, SLOWED, Gated, Repository, flat
+from .test_merge import artifact
 
 SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.py::test_kept[10]"
 RULE = "screen=3,confirm=1,looks=1,blocks=3,level=0.5"
@@ -93,6 +97,24 @@ def test_a_resumed_run_keeps_the_pairs_and_measures_canaries_anew(toy, interrupt
     assert {len(record["screen"]) for record in found["records"].values() if record["state"] == "timed"} == {3}
     assert found["records"][SAME]["screen"][0] not in before["records"][SAME]["screen"]
     assert (ran.findings[SLOW], ran.findings[KEPT], ran.findings[SLOWED]) == (("slower",), ("ok",), ("slower",))
+
+
+def test_files_that_the_run_writes_are_no_change(tmp_path):
+    side, hashes = Side("head", tmp_path, Path(sys.executable), ()), []
+    for names in (["a.py"], ["gate.json", "out/.gate.md.x1"], ["b.py"]):
+        for name in names:
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).touch()
+        hashes.append(fingerprints([side], tmp_path, ["gate.json", "out/.gate.md.*"])["head's files"])
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_pairs_of_another_machine_are_not_reused():
+    machine = {"cpu_model": "abacus", "vectors": "avx2", "cores": 2, "python": "3.11.7", "versions": {"numpy": "2.0"}}
+    before = conditions(artifact({}, machine=machine))
+    for changed in ({"vectors": "avx512f"}, {"cores": 4}, {"python": "3.12.0"}, {"versions": {"numpy": "2.1"}}):
+        now = conditions(artifact({}, machine=machine | changed))
+        assert [name for name in now if now[name] != before[name]] == ["machine"]
 
 
 def test_another_version_of_a_package_changes_the_hash_of_those_installed(tmp_path, monkeypatch):

@@ -110,7 +110,7 @@ def test_summary_and_markdown_show_each_verdict(ran):
 
 
 def test_files_of_the_package_are_only_listed_with_v(ran):
-    assert "benchmarks, head's version on both sides: benchmarks" in ran.text
+    assert "both sides run the working tree's benchmarks: benchmarks" in ran.text
     assert "toy: base " not in ran.text
     assert ".git/rlgauge" not in ran.text
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .made import QUICK, SAME, SLOWED, Gated, Repository, flat
+from .made import FIND, QUICK, SAME, SLOW_TO_START, SLOWED, Gated, Repository, flat
 
 FILE = "benchmarks/test_sorting.py"
 SETTINGS = """[tool.pytest.ini_options]
@@ -197,6 +197,55 @@ def test_a_flaky_test_that_fails_is_not_run_again(ran):
 
 def test_hooks_of_a_project_may_look_for_fixtures_and_functions(ran):
     assert ran.failed == {"test_flaky"}
+
+
+HOSTILE = """import os
+import sys
+
+import pytest
+
+assert "--benchmark-only" in sys.argv or "RLGAUGE_GATE_SIDE" not in os.environ
+
+
+@pytest.fixture(autouse=True)
+def prepared(benchmark):
+    pass
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_variables():
+    kept = dict(os.environ)
+    os.environ.clear()
+    yield
+    os.environ.update(kept)
+
+
+def pytest_collection_modifyitems(items):
+    half = items[: len(items) // 2]  # of base's tests, which are more, test_kept[50] too
+    items[:] = [*half, *(item for item in items if item.name == "test_no_benchmark")]
+"""
+MORE = """
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_last(benchmark, number):
+    benchmark(sorting.kept, NUMBERS)
+"""
+STEPWISE = "[tool.rlgauge]\nagainst = 'start'\n[tool.pytest.ini_options]\naddopts = '--sw'\n"
+
+
+def test_the_gate_does_not_depend_on_the_results_variables_and_selection_of_other_runs(tmp_path):
+    files = flat() | {"pyproject.toml": STEPWISE, ".gitignore": ".pytest_cache/\n"}
+    files["benchmarks/conftest.py"] += HOSTILE
+    toy = Repository(tmp_path / "toy", files | {FILE: files[FILE] + MORE})
+    toy.at("start", {FILE: files[FILE], "toy/sorting.py": flat(slow=120)["toy/sorting.py"]})
+    failed = toy.root / ".pytest_cache/v/cache/lastfailed"
+    failed.parent.mkdir(parents=True)
+    before = f'{{"{FILE}::test_no_benchmark": true}}'
+    failed.write_text(before)
+    code, text = toy.run("rlgauge", "gate", "benchmarks", "--gate-rule", FIND, *SLOW_TO_START)
+    assert (code, "failed: 1 slower, 1 ok, 1 skipped" in text) == (1, True), text
+    assert "gone" not in text
+    assert failed.read_text() == before
 
 
 def test_plugins_may_be_loaded_by_the_names_of_their_modules(tmp_path):

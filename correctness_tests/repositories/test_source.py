@@ -26,7 +26,7 @@ def source(tmp_path):
     revisions.git(tmp_path, "init", "--quiet")
 
     def create(given=(), build=None, testpaths=(), names=("bench/test_a.py::test_x",), **settings):
-        options = {"gate_benchmarks": list(given), "gate_build": build}
+        options = {"gate_benchmarks": list(given), "gate_build": build, "verbose": 0}
         ini = {"testpaths": list(testpaths), "pythonpath": [tmp_path / "lib"]}
         at = SimpleNamespace(dir=tmp_path / "bench")
         run = SimpleNamespace(getoption=options.get, getini=ini.get, invocation_params=at, inipath=None)
@@ -68,11 +68,34 @@ def test_benchmarks_that_git_ignores_are_refused(source, tmp_path):
         found.benchmark_paths()
 
 
+def test_a_pattern_of_benchmarks_leaves_out_files_that_git_ignores(source, tmp_path):
+    write(tmp_path, {"speed/__pycache__/test_c.pyc": "", "speed/deep/test_d.py": "", ".gitignore": "__pycache__/\n"})
+    assert source(benchmarks=["speed/*"]).benchmark_paths() == ["speed/deep", "speed/test_c.py", "bench"]
+
+
+def test_files_of_benchmarks_that_git_ignores_are_listed(source, tmp_path):
+    write(tmp_path, {"bench/corpus/a.txt": "", "bench/__pycache__/a.pyc": "", ".gitignore": "corpus/\n__pycache__/\n"})
+    write(tmp_path, {"bench/clone/a.txt": "", "pkg/data/corpus/a.txt": ""})
+    revisions.git(tmp_path / "bench/clone", "init", "--quiet")
+    found = source()
+    found.paths = ["bench"]
+    found.snapshot(tmp_path / "copy")
+    line = "git ignores these, so neither side has them: bench/corpus/, bench/clone/"
+    assert line in found.notes()
+
+
+def test_a_module_is_collected_from_its_file(source, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    found = source()
+    found.run.args, found.run.getoption = ["speed", "bench.test_a::test_x", "absent.module"], {"pyargs": True}.get
+    assert found.collected_paths() == ["speed", "bench/test_a.py::test_x", "bench/absent.module"]
+
+
 def test_builds_without_an_extension_that_the_other_side_has_are_reported(source):
     found = source()
-    found.compare_builds([{"pkg/fast"}, {"pkg/fast"}])
+    found.compare_builds([{"pkg/fast"}, {"pkg/fast"}], ["a.log", "b.log"])
     assert found.warnings == []
-    found.compare_builds([{"pkg/fast"}, set()])
+    found.compare_builds([{"pkg/fast"}, set()], ["a.log", "b.log"])
     assert [words.partition(";")[0] for words in found.warnings] == ["not compiled everywhere: pkg/fast"]
 
 

@@ -78,6 +78,9 @@ def test_speed_depends_on_all_files_but_benchmarks_and_ignored_ones(tmp_path):
     found = {path.relative_to(tmp_path).as_posix() for path in code_files(tmp_path, ["bench"], ["*.md", "docs/*"])}
     locks = {"docs/uv.lock", "bench/requirements-dev.txt"}  # lock files always count
     assert found == {"pkg/a.py", "pkg/table.csv", "benchmarks.py", "data"} | locks
+    assert set(code_files(tmp_path, ["bench"], ["docs/", "pkg", "*.md"])) == {
+        tmp_path / name for name in {"benchmarks.py", "data"} | locks
+    }
 
 
 @pytest.mark.parametrize(

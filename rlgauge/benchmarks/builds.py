@@ -1,4 +1,4 @@
-"""Trees that are built before import, each in its own environment, cached by the hash of what determines the build."""
+"""Build trees, each in its own environment; cache the builds by a hash of everything that affects them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from typing import IO
 
 from rlgauge import process, revisions
 from rlgauge.environments import PythonFor, log, remove_old
+from rlgauge.machine import SET_BY_HOOKS
 from rlgauge.resume import hash_of_installed
 from rlgauge.rule import GateError
 
@@ -27,19 +28,21 @@ if sys.platform != "win32":  # where the gate only reports that it is not suppor
     import fcntl
 
 KEPT = 4  # most recently used builds
-FLAGS = (  # variables that change what a compiler makes
+FLAGS = (  # environment variables that change a compiler's output
     "CC", "CXX", "CFLAGS", "CPPFLAGS", "CXXFLAGS", "FFLAGS", "LDFLAGS", "RUSTFLAGS",
 )  # fmt: skip
-FLAG_PREFIXES = "CARGO_", "CMAKE_", "CYTHON", "MATURIN_", "MYPYC_", "PYO3_", "SKBUILD_"  # of others that do
-BUILD_FILES = (  # that may read variables
+FLAG_PREFIXES = "CARGO_", "CMAKE_", "CYTHON", "MATURIN_", "MYPYC_", "PYO3_", "SKBUILD_"  # prefixes of further ones
+BUILD_FILES = (  # files of a project that may read environment variables
     "setup.py", "setup.cfg", "pyproject.toml", "*build*.py", "build.rs", "CMakeLists.txt", "meson.build", "Makefile",
 )  # fmt: skip
 VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]{2,}\b")
-UNRELATED = "HOME", "LANG", "PATH", "PWD", "PYTEST_CURRENT_TEST", "SHELL", "USER"
-VERSIONS = (  # variables that give a version to build backends that ask git for it
+UNRELATED = "HOME", "LANG", "PATH", "PWD", "PYTEST_CURRENT_TEST", "SHELL", "USER"  # do not affect a build
+VERSIONS = (  # variables that set the version for build backends that would otherwise ask git
     "SETUPTOOLS_SCM_PRETEND_VERSION", "PDM_BUILD_SCM_VERSION", "POETRY_DYNAMIC_VERSIONING_BYPASS",
 )  # fmt: skip
-NOT_INHERITED = "PYTHONPATH", "PYTHONHOME", "UV_SYSTEM_PYTHON"  # variables that lead out of a build's environment
+# variables that point to other environments and repositories
+NOT_INHERITED = "PYTHONPATH", "PYTHONHOME", "UV_SYSTEM_PYTHON", *SET_BY_HOOKS
+ERROR = re.compile(r"(^|[\s:])(fatal )?error(\[\w+\])?: ")  # of a compiler, not of pip itself
 PATH_FILE = "outer.pth"  # makes packages installed here importable in the build's environment
 # Finders for editable installs come last, in processes that a test starts too: otherwise they find the working tree.
 FINDERS_LAST = f"import sys; sys.meta_path.sort(key=lambda finder: any(hasattr(finder, name) for name in {KNOWN}))"
@@ -60,9 +63,9 @@ def builds(
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise GateError(f"--gate-build: {command!r} is not a shell command: {error}") from error
+        raise GateError(f"build command {command!r}: not a shell command: {error}") from error
     if not words:
-        raise GateError("--gate-build: give a command, for example 'python -m pip install --no-deps .'")
+        raise GateError("build command: it is empty; give one, for example 'python -m pip install --no-deps .'")
     with ExitStack() as locks:
         locks_of: dict[Path, IO[str]] = {}
 
@@ -91,7 +94,7 @@ def builds(
 
 
 def variables_read(folder: Path) -> set[str]:
-    """Return the environment variables that are set, and that the files of a build name, such as ``SKIP_CYTHON``."""
+    """Return the names of set environment variables that a project's build files mention, such as ``SKIP_CYTHON``."""
     texts = [path.read_text(errors="replace") for name in BUILD_FILES for path in folder.glob(name) if path.is_file()]
     return {name for name in VARIABLE.findall("\n".join(texts)) if name in os.environ and name not in UNRELATED}
 
@@ -106,9 +109,16 @@ def tree_of(python: Path) -> Path:
     return python.parents[2] / "tree"
 
 
+def log_of(python: Path) -> Path:
+    """Return the file with the output of the build command, given the build's interpreter."""
+    return python.parents[2].with_suffix(".log")
+
+
 def packages_of(python: Path) -> Path:
     """Return the ``site-packages`` directory of a build's interpreter."""
-    relative = sysconfig.get_path("purelib", vars={"base": "", "platbase": ""}).lstrip("/")
+    relative = sysconfig.get_path(
+        "purelib", "venv" if "venv" in sysconfig.get_scheme_names() else "posix_prefix", {"base": ""}
+    ).lstrip("/")
     return python.parents[1] / relative
 
 
@@ -118,10 +128,18 @@ def compiled_modules(python: Path) -> set[str]:
     return {name.partition(".")[0] for name in files}
 
 
+def cause(output: str) -> str:
+    """Return the line of a build's output that explains its failure: its first error, or else its last line."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith(("hint:", "note:", "[notice]"))]
+    errors = [line for line in lines if ERROR.search(line) and not line.endswith(("-with-error", "-failed"))]
+    return (errors or lines[-1:] or [""])[0]
+
+
 def build(target: Path, code: Path, words: Sequence[str], name: str, folder: str = ".") -> None:
     """Copy a tree to `target` and run a command in it, in an environment that can also import the packages here.
 
-    Raises GateError with the command's last line of output if it fails; `target` is then removed.
+    Raises GateError with the reason in the command's output if it fails; `target` is then removed.
 
     Args:
         target: directory of the build.
@@ -133,28 +151,31 @@ def build(target: Path, code: Path, words: Sequence[str], name: str, folder: str
     shutil.rmtree(target, ignore_errors=True)
     try:
         shutil.copytree(code, target / "tree", symlinks=True)
+        revisions.commit_all(target / "tree", "v0.0.0")  # builds ask git for files and the version
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(target / "env")], check=True)
         python = interpreter(target)
         sites = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
         lines = [f"import site; site.addsitedir({path!r})" for path in sites if Path(path).is_dir()]
         packages_of(python).mkdir(parents=True, exist_ok=True)
         (packages_of(python) / PATH_FILE).write_text("\n".join([*lines, FINDERS_LAST]) + "\n")
-        for script in map(python.with_name, ("pip", "pip3")):  # those on the user's PATH install into their own Python
+        for script in map(python.with_name, ("pip", "pip3")):  # a pip on the user's PATH installs into another Python
             script.write_text(f'#!/bin/sh\nexec "{python}" -m pip "$@"\n')
             script.chmod(0o755)
         variables = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
-        for variable in VERSIONS:  # a tree is not a git repository
+        for variable in VERSIONS:  # a build may be used for several commits
             variables.setdefault(variable, "0")
-        variables.setdefault("PYTHONUNBUFFERED", "1")  # otherwise its output may follow the error
+        variables.setdefault("PYTHONUNBUFFERED", "1")  # otherwise buffered output may follow the error
         variables |= {"VIRTUAL_ENV": str(target / "env"), "PATH": f"{python.parent}:{variables.get('PATH', '')}"}
         with process.started(words, cwd=target / "tree" / folder, env=variables) as command:
             output, _ = command.communicate()
+        file = log_of(python)
+        file.write_text(output)
         if command.returncode:
-            printed = [line.strip() for line in output.splitlines() if line.strip()]
-            last = printed[-1] if printed else f"exit code {command.returncode}"
-            raise GateError(f"{name}: the build failed: {last}")
+            reason = cause(output) or f"exit code {command.returncode}"
+            raise GateError(f"{name}: the build failed: {reason}; its output is in {file}")
+        shutil.rmtree(target / "tree" / ".git")
     except BaseException as error:
         shutil.rmtree(target, ignore_errors=True)
-        if isinstance(error, OSError):
+        if isinstance(error, OSError | subprocess.CalledProcessError):
             raise GateError(f"{name}: the build failed: {error}") from error
         raise

@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     import pytest
 
 COMMON = ("--no-header", "--maxfail=0", "--continue-on-collection-errors", "--color=no", "-p", "no:randomly")
-WITH_VALUE = (
+WITH_VALUE = (  # options to drop with their value
     "--junitxml", "--junit-xml", "-n", "--numprocesses", "--maxprocesses", "--maxschedchunk", "--tx", "--dist", "--px",
     "--basetemp", "--rootdir", "-c", "--config-file", "--durations", "--report-log", "--pdbcls", "--lfnf",
     "--last-failed-no-failures", "--log-file",
 )  # fmt: skip
-ALONE = (
+ALONE = (  # options to drop that take no value
     "--collect-only", "--co", "--gate-strict", "--lf", "--last-failed", "--ff", "--failed-first", "--nf", "--new-first",
     "--sw", "--stepwise", "--sw-skip", "--stepwise-skip", "--sw-reset", "--stepwise-reset", "--pdb", "--trace", "-d",
     "-f", "--looponfail", "--gate-own-benchmarks", "--gate-memory", "--gate-resume", "--benchmark-autosave",
-    "--benchmark-disable", "--benchmark-disable-gc", "--benchmark-enable", "--benchmark-only", "--benchmark-quiet",
+    "--benchmark-disable", "--benchmark-enable", "--benchmark-only", "--benchmark-quiet",
     "--benchmark-save-data", "--benchmark-skip", "--benchmark-verbose",
 )  # fmt: skip
 SEVERAL = "--benchmark-compare-fail"  # takes several values
-BENCHMARK = re.compile(  # options of pytest-benchmark but for its timer; a project may have others
-    "--benchmark-(autosave|calibration-precision|columns|compare.*|confidence|cprofile.*|disable.*|enable|group-by|"
+BENCHMARK = re.compile(  # options of pytest-benchmark except its timer; a project may define others
+    "--benchmark-(autosave|calibration-precision|columns|compare.*|confidence|cprofile.*|disable|enable|group-by|"
     "histogram|json|max-time|min-.*|name|netrc|only|precision|quiet|save.*|skip|sort|storage|time-unit|verbose|"
     "warmup.*)"
 )
@@ -37,8 +37,8 @@ CACHED_SELECTIONS = ("lf", "stepwise")  # options that select tests by the resul
 
 
 def forwarded(run: pytest.Config | None) -> list[str]:
-    """Return the arguments of a run that workers need too, without its files, its reports and the gate's options."""
-    in_variable = shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))  # comes first; not set in workers
+    """Return the run's arguments that workers need too: all but its files, its reports and the gate's options."""
+    in_variable = shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))  # pytest reads it first; workers do not inherit it
     if run is None:
         return for_workers(in_variable, ())
     files = list(map(str, run.args)) if run.args_source.name == "ARGS" else []  # others come from the settings
@@ -48,9 +48,9 @@ def forwarded(run: pytest.Config | None) -> list[str]:
 def for_workers(arguments: Sequence[str], files: Sequence[str]) -> list[str]:
     """Return the arguments that workers need too, without `files` (paths and test ids).
 
-    A word that follows ``-k`` or ``-m``, or that occurs more often than among `files`, is the value of an option.
+    A word is an option's value if it follows ``-k`` or ``-m``, or occurs more often in `arguments` than in `files`.
     """
-    kept, values = list[str](), 0.0  # the latter counts following words that are values of a dropped option
+    kept, values = list[str](), 0.0  # `values`: how many next words belong to a dropped option
     words = list(zip(["", *arguments], arguments))
     surplus = Counter(word for before, word in words if before not in SELECTING) - Counter(files)
     for before, word in words:

@@ -14,7 +14,7 @@ from typing import Any
 
 TEST_FOLDER = re.compile("(tests?|testing|bench(es|marks?|marking|s)?|perf(ormance)?([_-]?tests?)?)", re.IGNORECASE)
 TESTS = re.compile(f"{TEST_FOLDER.pattern}|conftest|(test|bench|perf)_.*|.*_(test|bench|benchmark)s?", re.IGNORECASE)
-# attributes with the names of modules, of the finders for editable installs of meson-python and scikit-build-core
+# attributes that hold module names in the import finders of editable installs (meson-python, scikit-build-core)
 KNOWN = "_top_level_modules", "known_source_files", "known_wheel_files"
 
 
@@ -42,7 +42,7 @@ class PackageFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find one of these packages or tests in it; a directory without ``__init__.py`` is left to ``sys.path``."""
+        """Find one of these packages, or tests inside one; directories without ``__init__.py`` are left to the path."""
         folders, built, (package, _, name) = self.folders, None, fullname.rpartition(".")
         if path is not None:
             if fullname.partition(".")[0] not in self.names or not TESTS.fullmatch(name):
@@ -63,7 +63,7 @@ class PackageFinder(MetaPathFinder):
     def forget_sources(self) -> None:
         """Forget the modules of these packages that a ``conftest.py`` has imported from the source tree, except tests.
 
-        A package that has loaded a compiled file is left alone, since that cannot be loaded a second time.
+        A package that has loaded a compiled file is left alone, because that file cannot be loaded a second time.
         """
         files = {name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
         compiled = {name.partition(".")[0] for name, file in files.items() if file.endswith(".so")}
@@ -76,6 +76,6 @@ class PackageFinder(MetaPathFinder):
                 del sys.modules[name]
 
     def remove(self) -> None:
-        """Uninstall this finder, and restore those that it has set aside."""
+        """Uninstall this finder, and restore the finders that it has set aside."""
         sys.meta_path.remove(self)
         sys.meta_path[:0] = self.set_aside

@@ -9,11 +9,12 @@ state.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import inspect
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
     import pytest
     from pytest_benchmark.stats import Metadata
 
-WARM_UP_SECONDS, WARM_UP_CALLS, MAX_CALLS = 0.03, 100, 1 << 20  # most of each in a warm-up; most calls of a sample
-SAMPLE_SECONDS, WALL_SECONDS = 0.005, 0.05  # least timed seconds of a sample, and most including untimed parts
+WARM_UP_SECONDS, WARM_UP_CALLS, MAX_CALLS = 0.03, 100, 1 << 20  # limits of a warm-up; maximum calls per sample
+SAMPLE_SECONDS, WALL_SECONDS = 0.005, 0.05  # minimum timed seconds of a sample; maximum with untimed parts
 NO_WEAVE = "the gate does not support benchmark.weave: call benchmark(function, ...) instead"
 FIXTURES = {"benchmark": "pytest-benchmark", "codspeed_benchmark": "pytest-codspeed"}  # fixture -> its plugin
 MARKS = tuple(FIXTURES)
-UNSUPPORTED = "_make_runner", "_calibrate_timer", "_raw", "_raw_pedantic"  # which pytest-benchmark's fixture would use
-MAX_SEARCHED = 1000  # items of a result
+UNSUPPORTED = (  # private attributes of pytest-benchmark
+    "_add_stats", "_calibrate_timer", "_logger", "_make_runner", "_make_stats", "_raw", "_raw_pedantic",
+)  # fmt: skip
+MAX_SEARCHED = 1000  # items of the longest container that is searched for JAX arrays
 END = object()  # returned at the end of an iterator
 PLUGINS = "pytest_benchmark", "pytest_codspeed"  # modules of the fixtures that the gate replaces
 
@@ -39,6 +42,20 @@ def has_fixture(item: pytest.Item) -> bool:
     return any(is_plugins(item, name) if name in FIXTURES else is_alias(item, name) for name in names)
 
 
+def asks_for_fixture(item: pytest.Item) -> bool:
+    """Return whether a test asks for a benchmark fixture, itself, by its marks, or through fixtures that it names."""
+    found, known = set[str](), definitions(item)
+    names = [*getattr(getattr(item, "_fixtureinfo", None), "argnames", ())]
+    names += [name for mark in item.iter_markers("usefixtures") for name in mark.args]
+    while names:
+        name = names.pop()
+        if name not in found:
+            found.add(name)
+            names += [argument for definition in known.get(name, ()) for argument in definition.argnames]
+    marked = any(item.get_closest_marker(name) for name in MARKS)
+    return marked or any(name in FIXTURES or is_alias(item, name) for name in found)
+
+
 def is_alias(item: pytest.Item, name: str) -> bool:
     """Return whether a fixture is a plugin's that the project has given another name."""
     found = definitions(item).get(name)
@@ -46,17 +63,17 @@ def is_alias(item: pytest.Item, name: str) -> bool:
 
 
 def is_plugins(item: pytest.Item, name: str) -> bool:
-    """Return whether a fixture is a plugin's or may use it, unlike one of the project that only has the same name."""
+    """Return whether a fixture is a plugin's or may wrap it, rather than a project's own of the same name."""
     for definition in reversed(definitions(item).get(name, ())):
         if definition.func.__module__.partition(".")[0] in PLUGINS:
             return True
-        if name not in definition.argnames:  # it does not wrap the one before, unless by another fixture
+        if name not in definition.argnames:  # it overrides the previous one, but may request another that uses it
             return definition.params is None and bool(definition.argnames)
     return True
 
 
 def definitions(item: pytest.Item) -> Mapping[str, Sequence[Any]]:
-    """Return the definitions of a test's fixtures by name; the last of each overrides those before."""
+    """Return the definitions of a test's fixtures by name; the last definition of a name overrides the others."""
     return getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
 
 
@@ -67,7 +84,7 @@ def is_benchmark(item: pytest.Item) -> bool:
 
 def missing_plugin(item: pytest.Item) -> str | None:
     """Return an error message if the plugin that provides a test's benchmark fixture is missing, else None."""
-    manager = item.session._fixturemanager  # a hook may add a fixture to a test, which is not in its definitions
+    manager = item.session._fixturemanager  # a hook may add a fixture that the test's own definitions lack
     defined = getattr(manager, "_arg2fixturedefs", None) or manager._arg2node2fixturedefs  # the latter in pytest 9.2
     names = getattr(item, "fixturenames", ()) if has_fixture(item) else ()
     for fixture, plugin in FIXTURES.items():
@@ -91,6 +108,10 @@ class MisuseError(Exception):
     """A test uses the fixture in a way that cannot be timed; the message gives the problem and a remedy."""
 
 
+class UnsupportedError(MisuseError, AttributeError):
+    """A test reads a private attribute of pytest-benchmark's fixture that the gate's does not have."""
+
+
 class TimedFunction:
     """The callable that a test passed to its fixture, as the gate times it.
 
@@ -110,7 +131,8 @@ class TimedFunction:
     Attributes:
         clock: returns the wall time in seconds.
         timer: returns the time that samples measure, in seconds.
-        only: result of the only call of this run of the test, as a list with one item; else empty.
+        disable_gc: whether garbage collection is disabled during samples.
+        only: if this run of the test makes a single call, its result as a list with one item; else empty.
     """
 
     def __init__(
@@ -126,13 +148,15 @@ class TimedFunction:
         output: Callable[[Any], Any] | None = None,
         once: bool = False,
     ) -> None:
-        self.function, self.args, self.kwargs = function, tuple(args), dict(kwargs or {})
+        self.function = function
+        self.args, self.kwargs = args, {} if kwargs is None else kwargs  # a setup may change them
         self.setup, self.teardown, self.iterations = setup, teardown, iterations
         self.restore, self.max_calls, self.output = reset, max_calls or MAX_CALLS, output
-        self.once, self.only = once, list[Any]()
+        self.once, self.only, self.disable_gc = once, list[Any](), False
         self.calls = 1
         self.seconds: list[float] = []
-        self.warm_seconds = 0.0  # of the warm-up so far
+        self.result: Any = None
+        self.warm_seconds = 0.0  # spent on the warm-up so far
         self.clock = self.timer = time.perf_counter
 
     def reset(self) -> None:
@@ -143,15 +167,15 @@ class TimedFunction:
     def call(self) -> Any:
         """Run one call with its set-up and teardown; return its result."""
         args, kwargs = self.arguments()
-        out = self.function(*args, **kwargs)
         for _ in range(self.iterations - 1):
             self.function(*args, **kwargs)
+        out = self.function(*args, **kwargs)
         wait(out)
         if self.teardown:
             self.teardown(*args, **kwargs)
         return out
 
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def arguments(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
         """Return the arguments of the next call; they come from its set-up if that returns any."""
         try:
             returned = self.setup() if self.setup else None
@@ -170,46 +194,50 @@ class TimedFunction:
         if self.setup or self.teardown:
             seconds = sum(self.time_call(*self.arguments()) for _ in range(self.calls))
         else:
-            function, args, kwargs, repeats = self.function, self.args, self.kwargs, range(self.calls * self.iterations)
             self.reset()
-            start = self.timer()
-            for _ in repeats:
-                result = function(*args, **kwargs)
-            wait(result)
-            seconds = self.timer() - start
+            seconds = self.time_calls(self.calls * self.iterations)
         self.seconds.append(seconds / (self.calls * self.iterations))
         return seconds
 
-    def time_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
-        """Return the seconds of one call with these arguments, followed by its untimed teardown."""
-        function, repeats = self.function, range(self.iterations)
-        start = self.timer()
-        for _ in repeats:
+    def time_calls(self, count: int) -> float:
+        """Return the seconds of some calls; as in pytest-benchmark, a result is freed before the next call."""
+        function, args, kwargs, waits = self.function, self.args, self.kwargs, "jax" in sys.modules
+        repeats = range(count - waits)
+        with gc_disabled() if self.disable_gc else nullcontext():
+            start = self.timer()
+            for _ in repeats:
+                function(*args, **kwargs)
+            if waits:
+                wait(function(*args, **kwargs))
+            return self.timer() - start
+
+    def time_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> float:
+        """Return the seconds of one call with these arguments, followed by its untimed teardown; keep its result."""
+        function, repeats = self.function, range(self.iterations - 1)
+        with gc_disabled() if self.disable_gc else nullcontext():
+            start = self.timer()
+            for _ in repeats:
+                function(*args, **kwargs)
             result = function(*args, **kwargs)
-        wait(result)
-        seconds = self.timer() - start
+            wait(result)
+            seconds = self.timer() - start
+        self.result = result  # the previous one is freed outside the time
         if self.teardown:
             self.teardown(*args, **kwargs)
         return seconds
 
     def only_call(self) -> float:
-        """Return the seconds of the only call of this run of the test; its result will be the test's."""
+        """Make the only call of this run of the test, and return its seconds; the test will get its result."""
         self.reset()
-        args, kwargs = self.arguments()
-        start = self.timer()
-        result = self.function(*args, **kwargs)
-        wait(result)
-        seconds = self.timer() - start
-        if self.teardown:
-            self.teardown(*args, **kwargs)
-        self.only, self.seconds = [result], [seconds]
+        seconds = self.time_call(*self.arguments())
+        self.only, self.seconds = [self.result], [seconds]
         return seconds
 
     def first_output(self) -> Any:
         """Run the first call or calls; return the output to compare, which must be saved before the next call.
 
-        Raises MisuseError if a call does no work, or only the first one does: if the function is asynchronous or a
-        generator function, or if an argument is an iterator that the first call uses up.
+        Raises MisuseError if a call does no work, because the function is async or a generator function, or if later
+        calls find no work, because the first one uses up an argument that is an iterator.
         """
         if inspect.isgeneratorfunction(self.function):
             raise MisuseError(
@@ -222,7 +250,7 @@ class TimedFunction:
             start = self.clock()
             result = self.call()
             self.warm_seconds = self.clock() - start
-        if inspect.isawaitable(result) or inspect.isasyncgen(result):
+        if inspect.iscoroutine(result) or inspect.isasyncgen(result):
             if inspect.iscoroutine(result):
                 result.close()
             raise MisuseError(
@@ -241,7 +269,7 @@ class TimedFunction:
         return self.output(result) if self.output else result
 
     def warm_up(self) -> None:
-        """Warm up caches and compilers by calling the function for a while, including the second call for an output."""
+        """Warm up caches and compilers by calling the function for a while; :meth:`first_output` may have begun it."""
         start = self.clock() - self.warm_seconds
         for number in range(WARM_UP_CALLS):
             if self.clock() - start > WARM_UP_SECONDS:
@@ -253,7 +281,7 @@ class TimedFunction:
     def calibrate(self) -> int:
         """Find how many calls make a sample long enough, and store it in ``calls``.
 
-        There are fewer calls if most of a call is untimed, for example its set-up.
+        If most of a call is untimed, for example its set-up, a sample has fewer calls and may be shorter.
         """
         self.calls = 1
         while True:
@@ -271,8 +299,20 @@ class TimedFunction:
         """Do nothing: there are no resources to release."""
 
 
+@contextmanager
+def gc_disabled() -> Iterator[None]:
+    """Disable garbage collection, if it is enabled, for as long as the context lasts."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def wait(result: Any) -> None:
-    """Wait for the arrays of a result that JAX still computes, unless a long container would take time to search."""
+    """Wait until JAX has computed the arrays in a result; skip long containers, which take time to search."""
     jax = sys.modules.get("jax")
     if jax is None or not hasattr(jax, "block_until_ready"):  # not imported, or partly
         return
@@ -281,14 +321,35 @@ def wait(result: Any) -> None:
     else:
         searched = hasattr(result, "block_until_ready") or dataclasses.is_dataclass(result)
     if searched:
-        with suppress(DeprecationWarning):  # for iterators among the items, if the project makes errors of warnings
-            jax.block_until_ready(result)
+        # JAX warns about iterators, which the project may turn into errors, and refuses keys that cannot be sorted
+        with suppress(DeprecationWarning):
+            jax.block_until_ready(list(result.values()) if isinstance(result, dict) else result)
+
+
+@contextmanager
+def compiling_anew() -> Iterator[None]:
+    """Disable JAX's cache on disk, so that a function that compiles in each call does so while it is timed."""
+    config = getattr(sys.modules.get("jax"), "config", None)
+    if config is None or not getattr(config, "jax_enable_compilation_cache", False):
+        yield
+        return
+    from jax.experimental.compilation_cache import compilation_cache
+
+    def enable(enabled: bool) -> None:
+        config.update("jax_enable_compilation_cache", enabled)
+        compilation_cache.reset_cache()  # it remembers the setting
+
+    enable(False)
+    try:
+        yield
+    finally:
+        enable(True)
 
 
 def is_used_up(value: Any) -> bool:
     """Return whether a value is a generator or another built-in iterator without further items.
 
-    An iterator other than a generator loses an item if it has any.
+    The check takes an item out of an iterator that is not a generator.
     """
     if inspect.isgenerator(value):
         return value.gi_frame is None
@@ -305,11 +366,12 @@ class Benchmark:
         group: benchmark group from the test's mark.
         counting: whether ``extra_info["exact"]`` is read after the test, as counts to compare exactly.
         timer: returns the time that samples measure, in seconds. A test may replace it by setting ``_timer``.
+        disable_gc: whether garbage collection is disabled during samples.
     """
 
     disabled, enabled, cprofile, cprofile_stats, has_error, skipped = False, True, None, None, False, False
     _min_rounds, _min_time, _max_time = 5, 5e-6, 1.0  # defaults of pytest-benchmark, which some tests read
-    _warmup, _disable_gc, _mode = False, False, None
+    _warmup, _mode = False, None
 
     @property
     def __class__(self) -> type:
@@ -328,8 +390,10 @@ class Benchmark:
         group: str | None,
         counting: bool = False,
         timer: Callable[[], float] = time.perf_counter,
+        disable_gc: bool = False,
     ) -> None:
-        self._timer = timer
+        self._disable_gc = disable_gc
+        self._timer, self._precisions = timer, dict[Any, float]()  # some tests add the precision of their timer
         self.time_it, self.name, self.fullname, self.group = time_it, item.name, item.nodeid, group
         callspec = getattr(item, "callspec", None)
         self.param, self.params, self.counting = callspec and callspec.id, callspec and callspec.params, counting
@@ -342,6 +406,12 @@ class Benchmark:
         if name in UNSUPPORTED:
             raise MisuseError(f"the gate does not support setting benchmark.{name}: call benchmark(function, ...)")
         super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise MisuseError for private attributes of pytest-benchmark, and AttributeError for others."""
+        if name in UNSUPPORTED:
+            raise UnsupportedError(f"the gate does not support benchmark.{name}: call benchmark(function, ...)")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __call__(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Time a function called with these arguments; return the result of a call made after the timing."""
@@ -368,8 +438,8 @@ class Benchmark:
             kwargs: keyword arguments of each call.
             setup: may return the arguments of a call as ``args, kwargs``.
             teardown: runs after each call, with its arguments.
-            rounds: at least 1; other values have the same effect.
-            warmup_rounds: at least 0; other values have the same effect.
+            rounds: 1 or more; with 1, the test may be asking for a single call, otherwise the value has no effect.
+            warmup_rounds: 0 or more; with 1 or more, the test does not ask for a single call.
             iterations: calls per round; must be 1 if there is a set-up.
 
         Raises:
@@ -421,7 +491,7 @@ class Benchmark:
         """Let the gate time the function; return the result of a new call to the test."""
         if self.used:
             raise MisuseError("it calls benchmark twice: split the test into two")
-        self.used, timed.timer = True, self._timer
+        self.used, timed.timer, timed.disable_gc = True, self._timer, self._disable_gc
         self.time_it(timed)
         if find_spec("pytest_benchmark"):
             self.stats = self.metadata(timed)

@@ -37,7 +37,7 @@ def distributions_of(root: Path, top: Path) -> list[metadata.Distribution]:
     for folder in (root, *root.parents):
         name = project_name(folder)
         found = (list(metadata.distributions(name=name)) if name else []) or installed_from(folder)
-        # the others are in source trees on the path, and list their sources
+        # those without RECORD are source trees on the path, and list their sources
         installed = [distribution for distribution in found if distribution.read_text("RECORD")] or found
         if installed:
             return installed
@@ -47,13 +47,13 @@ def distributions_of(root: Path, top: Path) -> list[metadata.Distribution]:
 
 
 def installed_from(folder: Path) -> list[metadata.Distribution]:
-    """Return what was installed from a directory, as pip and uv record it: the name may be known to setup.py alone."""
+    """Return the distributions installed from a directory, as pip and uv record it; only setup.py may know the name."""
     return [distribution for distribution in metadata.distributions() if source_of(distribution)[0] == folder]
 
 
 def source_of(distribution: metadata.Distribution) -> tuple[Path | None, bool]:
     """Return the directory from which a distribution was installed, if any, and whether the install is editable."""
-    with suppress(ValueError, AttributeError, TypeError):  # not such a record
+    with suppress(ValueError, AttributeError, TypeError):  # there is no record, or it has another format
         record = json.loads(distribution.read_text("direct_url.json") or "{}")
         url = urlsplit(record.get("url", ""))
         if url.scheme == "file":
@@ -62,7 +62,7 @@ def source_of(distribution: metadata.Distribution) -> tuple[Path | None, bool]:
 
 
 def other_checkouts(root: Path, top: Path) -> list[Path]:
-    """Return the directories outside the repository of which the nearest project's installs are editable."""
+    """Return the directories outside the repository from which the nearest project is installed as editable."""
     found = map(source_of, distributions_of(root, top))
     return [folder for folder, editable in found if folder and editable and not folder.is_relative_to(top)]
 
@@ -70,8 +70,9 @@ def other_checkouts(root: Path, top: Path) -> list[Path]:
 def copied_projects(top: Path, projects: Sequence[Path]) -> tuple[list[Path], dict[str, Path]]:
     """Return the directories of a repository's projects that are installed as copies.
 
-    First those without compiled files, whose source trees can be imported instead; then all, by module name.
-    `projects` are the directories of all projects, one of which may be installed from elsewhere by its name.
+    The first value lists those without compiled files, whose source trees can be imported instead. The second has all,
+    by module name. `projects` are the directories of all projects; a copy of unknown origin belongs to the one with its
+    name.
     """
     folders, modules = list[Path](), dict[str, Path]()
     by_name = {normalised(name): folder for folder in projects if (name := project_name(folder))}
@@ -92,13 +93,13 @@ def copied_projects(top: Path, projects: Sequence[Path]) -> tuple[list[Path], di
 
 
 def is_copy(distribution: metadata.Distribution) -> bool:
-    """Return whether a distribution has installed its own files, and no path to a source tree."""
+    """Return whether a distribution is installed as files rather than as a path to a source tree."""
     files = distribution.files or []
     return bool(distribution.read_text("RECORD")) and not any(file.suffix == ".pth" for file in files)
 
 
 def normalised(name: str) -> str:
-    """Return the name of a distribution as it is compared: in lower case, with one kind of separator."""
+    """Return the normalised name of a distribution: in lower case, with one kind of separator."""
     return re.sub("[-_.]+", "-", name).lower()
 
 

@@ -16,9 +16,9 @@ import pytest
 
 from .fixture import TimedFunction, is_used_up
 
-LONG_CALL = 1.0  # seconds of a call that is not repeated to find out: there, new fixtures add little
-SHORT_CALL = 1e-5  # seconds of a call whose time in two states cannot be compared
-MAX_RATIO = 2.0  # of the times of a first and a second call, if the second does the same work
+LONG_CALL = 1.0  # seconds from which a call is not repeated as a trial, because new fixtures then cost little
+SHORT_CALL = 1e-5  # seconds up to which a call is too short to compare its times
+MAX_RATIO = 2.0  # largest ratio of the times of two calls that do the same work
 
 
 class Trial:
@@ -36,7 +36,7 @@ class Trial:
             self.second = timed.time_call(*timed.arguments())
 
     def end_first_run(self, passed: bool) -> None:
-        """Take note of whether the test passed although its function was called twice."""
+        """Record whether the test passed although its function was called twice."""
         self.first_run = False
         if not passed:
             self.second = math.nan

@@ -25,8 +25,8 @@ def check(
 ) -> tuple[dict[str, list[str]], set[str]]:
     """Verify that each side imports the packages under test from its own tree.
 
-    Returns where each side imports each package from, and the packages that a side imports from elsewhere, which only
-    its build may have. Raises GateError for any others.
+    Returns where each side imports each package from, and the packages that a side imports from its build instead of
+    its tree. Raises GateError if a side imports a package from anywhere else.
     """
     cores = available_cores()
     try:
@@ -59,7 +59,7 @@ def check(
 
 
 def same_copies(source: Benchmarks, codes: Sequence[Path]) -> set[str]:
-    """Return the modules of sibling projects, installed as copies, whose sources are the same."""
+    """Return the modules of sibling projects, installed as copies, whose sources are equal on both sides."""
     folders = {name: source.relative(folder) for name, folder in source.copied_modules.items() if folder != source.root}
     return {name for name, folder in folders.items() if len({source.digest(code, (folder,)) for code in codes}) == 1}
 
@@ -80,17 +80,21 @@ def shadowed(source: Benchmarks, sides: Sequence[Side], origins: Sequence[Mappin
 
 
 def wrong_import(side: Side, source: str, built: bool) -> GateError:
-    """Return the error for a side that imports a module from elsewhere than its own tree, or than its build."""
-    hint = "if the package is compiled, add --gate-build; otherwise add its folder to pythonpath in pytest's settings"
+    """Return the error for a side that imports a module from outside its own tree or build."""
     if built:
         hint = "if it is an editable install, uninstall it; if it is another project, build that too"
+    else:
+        hint = (
+            "if the package is compiled, give the command that builds it (as build in [tool.rlgauge] or with "
+            "--gate-build); otherwise add its folder to pythonpath in pytest's settings"
+        )
     return GateError(
         f"{side.name} imports {source} instead of its own tree, so both sides would run the same code; {hint}"
     )
 
 
 def path_in(side: Side, path: Path) -> str:
-    """Return a path relative to a side's tree, or to its environment if it is in its build."""
+    """Return a path relative to the side's tree, or to the environment of its build."""
     tree = side.root.resolve()
     if path.is_relative_to(tree):
         return path.relative_to(tree).as_posix()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,8 @@ class Project:
 
     Attributes:
         top: top level of the git repository; all paths in trees are relative to it.
+        inipath: pytest's configuration file, if any; without a run, known once the tests are listed.
+        pythonpath: directories of pytest's setting ``pythonpath``.
         settings: directory of the settings file; paths in the settings are relative to it.
         start: directory in which pytest was started; workers start in each side's copy of it.
         cache: directory of builds and environments that are kept between runs.
@@ -39,11 +42,14 @@ class Project:
         project_modules: installed modules of the nearest project, and of those that are installed as copies.
         build: command that builds a tree, if any.
         ignore: patterns of files that do not count as changes.
+        outputs: those among them that match the files that this run writes.
     """
 
     def __init__(self, root: Path, config: Config, run: pytest.Config | None) -> None:
         self.root, self.config, self.run = root.resolve(), config, run
         self.top = revisions.top_of(root)
+        self.inipath: Path | None = run.inipath if run else None
+        self.pythonpath = list(map(Path, run.getini("pythonpath"))) if run else []
         started_in = Path(run.invocation_params.dir).resolve() if run else self.root
         self.start = started_in if started_in.is_relative_to(self.top) else self.root
         self.settings = settings_folder(root, self.start).resolve()
@@ -59,7 +65,9 @@ class Project:
         self.copied_projects, self.copied_modules = installed.copied_projects(self.top, projects)
         modules = {*installed.modules_of(self.root, self.top), *self.copied_modules}
         self.project_modules = sorted(name for name in modules if not is_test_folder(name))
-        self.ignore = [*config.ignore, *map(self.from_settings, config.ignore)]
+        # a pattern such as *.md matches anywhere, a path is relative to the settings
+        self.ignore = [*filter(glob.has_magic, config.ignore), *map(self.from_settings, config.ignore)]
+        self.outputs: list[str] = []
         self.artifact.parent.mkdir(exist_ok=True)
         (self.artifact.parent / ".gitignore").write_text("*\n")
 
@@ -77,7 +85,8 @@ class Project:
         target = path.resolve()
         if target.is_relative_to(self.top):
             folder = self.relative(target.parent)
-            self.ignore += [os.path.normpath(f"{folder}/{name}") for name in (target.name, f".{target.name}.*")]
+            self.outputs += [os.path.normpath(f"{folder}/{name}") for name in (target.name, f".{target.name}.*")]
+            self.ignore += self.outputs[-2:]
 
     def file_of(self, name: str) -> str:
         """Return the file of a test; raise GateError if it is not in the repository."""
@@ -93,7 +102,7 @@ class Project:
 
     def ini_file(self) -> str | None:
         """Return pytest's configuration file, or None if it is outside the repository."""
-        ini = self.run.inipath.resolve() if self.run and self.run.inipath else None
+        ini = self.inipath.resolve() if self.inipath else None
         return self.relative(ini) if ini and ini.is_relative_to(self.top) else None
 
     def import_folders(self, benchmarks: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -111,8 +120,8 @@ class Project:
         for checkout in installed.other_checkouts(self.root, self.top):  # the same directories, in this one
             guessed += [self.root / path.relative_to(checkout) for path in on_path if path.is_relative_to(checkout)]
         candidates = (*on_path, *guessed, *bases)
-        pythonpath = [Path(path).resolve() for path in self.run.getini("pythonpath")] if self.run else []
-        folders = [self.relative(path) for path in pythonpath if path.is_relative_to(self.top)]
+        resolved = [path.resolve() for path in self.pythonpath]
+        folders = [self.relative(path) for path in resolved if path.is_relative_to(self.top)]
         for path in candidates:
             if path.is_relative_to(self.top) and not installed.is_environment(path, self.top):
                 folder = self.relative(path)
@@ -120,10 +129,6 @@ class Project:
                 if not trees.is_inside(folder, benchmarks) and (benchmarks or not is_test_folder(Path(folder).name)):
                     folders.append(folder)
         return list(dict.fromkeys(folders)), [self.relative(base) for base in bases]
-
-    def has_plugin(self, name: str) -> bool:
-        """Return whether a worker's pytest will have a plugin of pytest itself."""
-        return self.run is None or self.run.pluginmanager.hasplugin(name)
 
     def start_in(self, tree: Path) -> Path:
         """Return the directory of a tree in which its workers start, and create it if the revision lacks it."""

@@ -12,7 +12,7 @@ import random
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from importlib import import_module
 from numbers import Real
@@ -25,15 +25,24 @@ from rlgauge import worker
 from rlgauge.parameters import describe_parameters
 from rlgauge.workers import SIDE, TEMPORARY
 
-from .fixture import Benchmark, MisuseError, TimedFunction, has_fixture, skip_reason
+from .fixture import (
+    Benchmark,
+    MisuseError,
+    TimedFunction,
+    asks_for_fixture,
+    compiling_anew,
+    has_fixture,
+    skip_reason,
+)
 from .once import LONG_CALL, OnceRuns, Trial
 
+OWN_FIXTURE = "it measures with a BenchmarkFixture of its own: use the fixture benchmark"
 PHASES = {"setup": "set-up", "call": "test", "teardown": "teardown"}
 
 
 @contextmanager
 def alarm_paused() -> Iterator[None]:
-    """Pause the process's alarm, by which a fixture may limit the time of a test."""
+    """Pause the process's alarm timer, with which a fixture may limit the time of a test."""
     left = signal.setitimer(signal.ITIMER_REAL, 0)
     try:
         yield
@@ -62,6 +71,9 @@ class Runs(worker.Requests):
         reports: pytest's reports of the current test's phases.
         raised: first exception raised by the current test.
         previous: id of the previous test.
+        prefix: ``sys.prefix`` of the process that has started the gate.
+        temporary: directory for temporary files.
+        is_head: whether this is head's worker.
         hidden: paths that differ between processes, which are left out of outputs and parameters.
     """
 
@@ -69,7 +81,10 @@ class Runs(worker.Requests):
         super().__init__()
         self.requests, self.replies, self.packages = requests, replies, settings["packages"]
         self.root, self.folder, self.tree = settings["root"], settings["folder"], settings["tree"]
-        self.hidden = [self.folder, os.environ[TEMPORARY]]
+        self.prefix = settings["prefix"]
+        self.temporary = os.environ[TEMPORARY]  # read now, as a fixture of the project may clear the variables
+        self.is_head = os.environ.get(SIDE) == "head"
+        self.hidden = [self.folder, self.temporary]
         self.renamed: Mapping[str, str] = settings.get("renamed", {})
         self.items: dict[str, pytest.Item] = {}
         self.broken: dict[str, dict[str, Any]] = {}
@@ -111,8 +126,9 @@ class Runs(worker.Requests):
     ) -> Any:
         """Run a test: reply once when it calls ``benchmark``, and again when it ends after the case is closed.
 
-        The first reply has the test's ``info``, and ``once`` as below; or ``failed``, why it cannot be timed, with
-        ``absent`` if this revision does not have what it needs; or ``skipped``, with the reason.
+        The first reply has the test's ``info``, and ``once`` as below. If the test cannot be timed, it has ``failed``
+        with the reason, and also ``absent`` if this revision lacks a name that the test needs. If the test is skipped,
+        it has ``skipped`` with the reason.
 
         Args:
             identity: id of the test, or name of a canary.
@@ -120,12 +136,12 @@ class Runs(worker.Requests):
             exact: whether the test's exact counts are wanted, at its end.
             fault: ``module:function`` that replaces head's timed callable with a slower one.
             warm: whether to warm up after the first call.
-            once: whether the test is called once per run; if None, find out.
+            once: whether each run of the test makes a single call; if None, find out.
         """
-        from rlgauge.canary import CANARIES
+        from rlgauge.canary import SLOWDOWNS, create
 
-        if identity in CANARIES:
-            canary = CANARIES[identity]()
+        if identity in SLOWDOWNS:
+            canary = create(identity, self.is_head)
             canary.clock = self.clock
             worker.save_output(output, canary.first_output())
             self.prepared[identity] = canary
@@ -138,9 +154,9 @@ class Runs(worker.Requests):
         self.request = {"identity": identity, **asked}
         self.trial = self.once_runs = None
         try:
-            self.session._setupstate.teardown_exact(item)  # fixtures that only tests of other files share
+            self.session._setupstate.teardown_exact(item)  # fixtures that this test does not share
         except (Exception, pytest.fail.Exception) as error:
-            return {"failed": f"the teardown of fixtures shared with {self.previous} failed: {one_line(error)}"}
+            return {"failed": f"the teardown of fixtures of {self.previous} failed: {one_line(error)}"}
         self.previous = identity
         self.run_test(item)
         while self.again:
@@ -173,20 +189,26 @@ class Runs(worker.Requests):
         """Let the gate time the callable that a test passed to its fixture, until the case is closed."""
         identity, fault = self.request["identity"], self.request["fault"]
         timed.clock = self.clock
-        if fault and os.environ[SIDE] == "head":
+        if fault and self.is_head:
             module, _, function = fault.partition(":")
             timed.function = getattr(import_module(module), function)(timed.function)
-        if self.once_runs:
-            if self.once_runs.add(timed.only_call()):
+        with compiling_anew() if timed.once else nullcontext():
+            if not self.has_started(timed):
                 self.again = True
                 return
-            runs, self.once_runs = self.once_runs, None
-            self.send(runs.reply())
-        elif not self.start_timing(timed):
-            self.again = True
-            return
         self.prepared[identity] = timed
-        self.handle_until(lambda: self.again or identity not in self.prepared)
+        with compiling_anew():
+            self.handle_until(lambda: self.again or identity not in self.prepared)
+
+    def has_started(self, timed: TimedFunction) -> bool:
+        """Reply to the request that waits for this call; return False if that needs another run of the test."""
+        if not self.once_runs:
+            return self.start_timing(timed)
+        if self.once_runs.add(timed.only_call()):
+            return False
+        runs, self.once_runs = self.once_runs, None
+        self.send(runs.reply())
+        return True
 
     def start_timing(self, timed: TimedFunction) -> bool:
         """Make the first call and reply to ``prepare``; return whether the test can be timed in this run."""
@@ -197,9 +219,10 @@ class Runs(worker.Requests):
             start = self.clock()
             first = timed.first_output()
             seconds = self.clock() - start
-            timed.seconds = [seconds / timed.iterations]  # for a test that reads them although it is not timed
+            timed.seconds = [seconds / timed.iterations]  # the test may read its stats even if this run is not timed
             worker.save_output(self.request["output"], first, self.hidden)
             timed.only = [first] if timed.once else []
+            del first  # a cache of weak references would find it
             if once is None and seconds < LONG_CALL:
                 self.trial = Trial(timed)
                 return False
@@ -259,7 +282,7 @@ class Runs(worker.Requests):
         return super().peak_memory(identity, allocated)
 
     def run_again(self, runs: OnceRuns) -> None:
-        """Let the current run of the test end, and run the test for further samples; the reply is sent later."""
+        """Let the current run of the test end, and run the test again for further samples; the reply is sent later."""
         self.once_runs, self.again, self.children = runs, True, []
 
     def close(self, identity: str) -> Any:
@@ -289,19 +312,25 @@ class Runs(worker.Requests):
             return {"skipped": skip_reason(skipped[0])}
         if self.fixture is None and not has_fixture(self.items[identity]):
             return {"failed": "a plugin runs the marked function by itself: call benchmark(function, ...) in the test"}
+        if not self.reports:
+            return {"failed": "a plugin runs the test by itself: disable it with -p no:NAME"}
         if self.fixture is None or not self.fixture.used:
+            if measured:
+                return {"failed": OWN_FIXTURE}
+            if not asks_for_fixture(self.items[identity]):  # an autouse fixture requests it for all tests
+                return {"skipped": "it does not use benchmark"}
             return {"failed": "it never calls benchmark: call benchmark(function, ...) in the test"}
         if not self.closed:
             return {"failed": "it catches an error of the timed function: let the test fail"}
-        if measured:
-            return {"failed": "it measures with a BenchmarkFixture of its own: use the fixture benchmark"}
+        if measured and not has_fixture(self.items[identity]):  # the whole test is timed, with its own measurement
+            return {"failed": OWN_FIXTURE}
         return self.exact_counts() | self.figures()
 
     def exact_counts(self) -> dict[str, Any]:
         """Return the counts in ``extra_info["exact"]``, if they are wanted."""
         assert self.fixture
         counts = self.fixture.extra_info.get("exact", {}) if self.fixture.counting else {}
-        if not isinstance(counts, dict):  # of the project, with another meaning
+        if not isinstance(counts, dict):  # the project uses the key for something else
             return {}
         if not all(type(number) is int for number in counts.values()):
             return {"failed": f'extra_info["exact"]: {counts!r} is not a dictionary of whole numbers'}
@@ -325,7 +354,7 @@ class Runs(worker.Requests):
                 return {**reply, "failed": f"it cannot be collected: {reply['failed']}"}
         function = identity.partition("[")[0]
         if any(name.partition("[")[0] == function for name in self.items):
-            hint = "if their ids differ between processes, name them with ids=..."
+            hint = "if their ids differ between processes, or depend on the number of cores, name them with ids=..."
             return {"failed": f"pytest collects it with other parameters on this side; {hint}"}
         return {"failed": "pytest does not collect it on this side"}
 
@@ -348,7 +377,7 @@ class Runs(worker.Requests):
     def left_out(self, error: BaseException | None) -> str:
         """Return a hint if head lacks a file that the working tree has; else an empty text."""
         name = error.filename if isinstance(error, FileNotFoundError) else None
-        if os.environ.get(SIDE) != "head" or not isinstance(name, str | os.PathLike):
+        if not self.is_head or not isinstance(name, str | os.PathLike):
             return ""
         try:
             name = os.path.relpath(os.path.realpath(name), self.tree)
@@ -362,7 +391,7 @@ class Runs(worker.Requests):
 def seed_all() -> None:
     """Seed the global random generators, so that every test has the same inputs on both sides.
 
-    So are NumPy's generators without a seed, which environments of Gymnasium use unless their reset gets one.
+    This includes NumPy's generators without a seed, which Gymnasium's environments use unless ``reset`` gets a seed.
     """
     random.seed(worker.SEED)
     if numpy := sys.modules.get("numpy"):
@@ -371,6 +400,8 @@ def seed_all() -> None:
         bit_generator.randbits = random.Random(worker.SEED).getrandbits  # type: ignore[attr-defined]
     if torch := sys.modules.get("torch"):
         torch.manual_seed(worker.SEED)
+    if seed_faker := getattr(getattr(sys.modules.get("faker"), "Faker", None), "seed", None):
+        seed_faker(worker.SEED)
 
 
 def one_line(error: BaseException | None) -> str:

@@ -8,11 +8,12 @@ import json
 import os
 import platform
 import re
-import shutil
 import sys
+import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from rlgauge.rule import GateError
 from rlgauge.workers import PYTHON, Side, Worker, WorkerError, cache_variables, interpreter_options
 
 from . import command, installed, marks, origins, trees, unchanged
-from .builds import builds, compiled_modules, packages_of, tree_of
+from .builds import builds, compiled_modules, log_of, packages_of, tree_of
 from .finder import PackageFinder
 from .fixture import is_benchmark, missing_plugin, skip_reason
 from .project import Project, is_test_folder
@@ -37,13 +38,19 @@ from .unchanged import Unchanged
 if TYPE_CHECKING:
     import pytest
 
+CONFCUTDIR = re.compile("--confcutdir(=|$)")
 VERSIONS = ("numpy", "pytest", "pytest-benchmark")
+SHOWN = 5  # ignored files in the report
 COLLECT_LIMIT = 120.0  # minimum timeout for collecting a side's tests, in seconds
 Imports = tuple[list[str], list[str]]  # packages under test, and the directories from which they are imported
 # As python -m, but without the working directory on the path; Python 3.10 has no -P.
+# The standard library comes first, because the root of a project may hold a profile.py or types.py.
 START = """\
-import runpy, sys
-sys.path[:] = filter(None, sys.path)
+import os, sys
+library = os.path.dirname(os.__file__)
+first = library, os.path.join(library, "lib-dynload")
+sys.path[:] = [*first, *(path for path in sys.path if path and path not in first)]
+import runpy
 runpy.run_module("rlgauge.benchmarks.worker", run_name="__main__", alter_sys=True)
 """
 
@@ -59,15 +66,17 @@ class Benchmarks(Project):
     Attributes:
         own_benchmarks: whether each side has its own benchmarks, rather than head's.
         names: ids of the selected benchmarks.
+        collected: ids of all benchmarks that the run has collected, including those that it deselects.
         paths: files and directories of benchmarks.
         renamed: head's test id by base's.
         marks: arguments of each test's ``rlgauge`` mark.
-        arguments: pytest arguments for workers where there is no run.
-        broken: why files cannot be collected, by file, where there is no run.
+        arguments: pytest arguments for workers, if `run` is None.
+        broken: why files cannot be collected, by file, if `run` is None.
         origins: where each side imports a package from.
-        outside: packages that a side imports from elsewhere than its tree.
+        outside: packages that a side imports from its build instead of its tree.
         generated: package files that git ignores, which no revision has.
-        python_for: while the working tree's build is in use, returns the interpreter of a tree's build.
+        left_out: paths in the benchmark directories that neither side has, as git ignores them.
+        python_for: returns the interpreter of a tree's build; None outside :meth:`ready`.
         warnings: further lines for the report.
     """
 
@@ -83,6 +92,7 @@ class Benchmarks(Project):
         self.environment, self.limit = environment, limit
         self.own_benchmarks = bool(run and run.getoption("gate_own_benchmarks"))
         self.names: list[str] = []
+        self.collected: set[str] = set()
         self.paths: list[str] = []
         self.renamed: dict[str, str] = {}
         self.marks: dict[str, dict[str, Any]] = {}
@@ -91,6 +101,7 @@ class Benchmarks(Project):
         self.origins: dict[str, list[str]] = {}
         self.outside: set[str] = set()
         self.generated: list[str] = []
+        self.left_out: list[str] = []
         self.python_for: PythonFor | None = None
         self.warnings: list[str] = []
         self.digest = functools.cache(self.digest_of)
@@ -110,9 +121,10 @@ class Benchmarks(Project):
             if not paths or not all(path.exists() and path.resolve().is_relative_to(self.top) for path in paths):
                 raise GateError(f"{name}: give an existing file or folder of this repository")
             chosen = [self.relative(path.resolve()) for path in paths]
-            if any(revisions.is_ignored(self.top, path) for path in chosen):
+            tracked = [path for path in chosen if not revisions.is_ignored(self.top, path)]
+            if not tracked or (len(tracked) < len(chosen) and not glob.has_magic(pattern)):
                 raise GateError(f"{name}: git ignores it, so neither side has it; remove it from .gitignore")
-            found += chosen
+            found += tracked
         if not found and self.run:
             named = [Path(path) for path in self.run.getini("testpaths") if is_test_folder(Path(path).name)]
             found = [self.relative((self.root / path).resolve()) for path in named if (self.root / path).is_dir()]
@@ -126,7 +138,7 @@ class Benchmarks(Project):
                 self.refuse_compiled(found)
             raise GateError(
                 f"no package under test: all modules are benchmarks, in {', '.join(found)}; name only the benchmarks "
-                "with --gate-benchmarks, or run pytest in the folder of the package"
+                "(as benchmarks in [tool.rlgauge] or with --gate-benchmarks), or run pytest in the package's folder"
             )
         return found
 
@@ -173,22 +185,22 @@ class Benchmarks(Project):
 
         For `deselected` see :meth:`collect`. Raises GateError if the selection is empty.
         """
-        folder = self.cache / "listing"
         try:
-            with self.ready() as imports:
-                path = os.pathsep.join(map(str, [*imports[1], Path(rlgauge.__file__).parents[1], *users_path()]))
+            with tempfile.TemporaryDirectory(prefix="rlgauge-listing-") as name, self.ready() as imports:
+                folder = Path(name)
+                path = os.pathsep.join(map(str, [self.link_tool(folder), *imports[1], *users_path()]))
                 self.arguments = command.for_workers(arguments, ())
                 files = [] if arguments else [self.relative(self.root)]
                 worker = self.worker_arguments(self.top, folder, files, imports)
                 side = Side("head", self.top, PYTHON, worker, {"PYTHONPATH": path}, start=self.root)
                 found = self.collect(side, deselected)
                 self.marks, self.broken = found["listing"], found["broken"]
+                self.inipath = Path(found["inipath"]) if found["inipath"] else None
+                self.pythonpath = list(map(Path, found["pythonpath"]))
                 self.arguments = command.for_workers(arguments, found["files"])
                 self.names = list(self.marks)
         except WorkerError as error:
             raise GateError(str(error)) from error
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
         if not self.names:
             if arguments:
                 reasons = "".join(f"; {file} cannot be collected: {why}" for file, why in self.broken.items())
@@ -201,13 +213,13 @@ class Benchmarks(Project):
 
         `deselected` includes tests that the project's own hooks deselect.
         """
-        limit = max(self.limit, COLLECT_LIMIT)
-        with defer_interrupts(), Worker(side, process.available_cores(), 1, limit) as worker:
+        limit, cores = max(self.limit, COLLECT_LIMIT), process.available_cores()
+        with defer_interrupts(), Worker(side, cores, len(cores), limit) as worker:
             worker.ask("listing", deselected=deselected)
             return worker.reply()
 
     def benchmarks_of(self, code: Path, side: Side) -> Collection[str]:
-        """Return the selected benchmarks in a revision's own files; empty where these cannot be determined.
+        """Return the selected benchmarks in a revision's own files; empty if these cannot be determined.
 
         `side` provides the interpreter and environment variables.
         """
@@ -215,16 +227,17 @@ class Benchmarks(Project):
         if not paths or command.selects_by_cache(self.run):
             return []
         imports = self.imports(code, side.python)
-        worker = self.worker_arguments(code, side.root.parent / "own", paths, imports, renamed=self.renamed)
-        variables = {**side.variables, "PYTHONPATH": self.search_path(code, side.python, side.root.parent)}
+        folder = self.folder_of(side)
+        worker = self.worker_arguments(code, folder / "own", paths, imports, renamed=self.renamed)
+        variables = {**side.variables, "PYTHONPATH": self.search_path(code, side.python, folder)}
         try:
             own = replace(side, root=code, worker=worker, variables=variables, start=self.start_in(code))
             found = self.collect(own)
         except WorkerError as error:  # do not report anything as gone
-            self.warnings.append(f"base's own benchmarks cannot be listed, so that none is reported as gone: {error}")
+            self.warnings.append(f"base's own benchmarks cannot be listed, so none is reported as gone: {error}")
             return []
         self.warnings += [
-            f"base's own benchmarks in {file} cannot be listed, so that none is reported as gone: {reason}"
+            f"base's own benchmarks in {file} cannot be listed, so none is reported as gone: {reason}"
             for file, reason in found["broken"].items()
         ]
         return {*found["listing"], *self.renamed.values()}
@@ -235,6 +248,7 @@ class Benchmarks(Project):
         if self.run:
             for argument in self.run.args:
                 file, colons, test = argument.partition("::")
+                file = module_path(file) if self.run.getoption("pyargs") else file
                 path = Path(os.path.normpath(Path(self.run.invocation_params.dir).resolve() / file))
                 path = path if path.is_relative_to(self.top) else path.resolve()  # ids keep links inside the repository
                 if path.is_relative_to(self.top):
@@ -273,6 +287,8 @@ class Benchmarks(Project):
         Raises GateError for untracked compiled files: base would run without them, or not at all.
         """
         revisions.snapshot(self.top, folder, self.parts(), self.ignore)
+        left_out = revisions.left_out(self.top, self.paths) if self.paths else []
+        self.left_out = [name for name in left_out if not trees.is_ignored(name.rstrip("/"), self.ignore)]
         if self.build:  # it generates and compiles them
             return
         self.refuse_compiled(self.paths)
@@ -281,6 +297,7 @@ class Benchmarks(Project):
         copied = [name for name in folders if (folder / name).is_dir()]
         packages = trees.package_paths(self.top, self.paths, copied, bases)
         self.generated = revisions.ignored(self.top, packages, "*.py")
+        self.left_out = [name for name in self.left_out if name not in self.generated]
         trees.copy_files(self.generated, self.top, folder)
 
     def refuse_compiled(self, benchmarks: Sequence[str]) -> None:
@@ -295,9 +312,9 @@ class Benchmarks(Project):
                 project = os.path.relpath(projects[0], self.start) if projects else "."
                 what = "." if project == "." else f"./{project} ."
                 raise GateError(
-                    f"{name} is compiled and not in git, so neither side has it; give the command that builds it, for "
-                    f"example --gate-build 'python -m pip install --no-deps {what}'; if no test uses it, add it to "
-                    "ignore in [tool.rlgauge]"
+                    f"{name} is compiled and not in git, so neither side has it; give the command that builds it (as "
+                    "build in [tool.rlgauge] or with --gate-build), for example 'python -m pip install --no-deps "
+                    f"{what}'; if no test uses it, add it to ignore in [tool.rlgauge]"
                 )
 
     def lay_out(self, name: str, commit: str | None, code: Path, benchmarks: Path, folder: Path, python: Path) -> Side:
@@ -311,7 +328,7 @@ class Benchmarks(Project):
             folder: new directory for the side.
             python: interpreter of the side's environment.
         """
-        tree, ini = folder / "tree", self.ini_file()
+        tree, ini = folder / "tree" / self.top.name, self.ini_file()  # a test may look for a folder of this name
         if ini and not (benchmarks / ini).exists():
             raise GateError(f"git ignores {ini}, pytest's configuration file, so neither side has it: commit it")
         built, kept = (tree_of(python), code) if self.build else (code, None)
@@ -329,11 +346,10 @@ class Benchmarks(Project):
         else:  # both sides use head's pytest settings
             trees.overlay(tree, built, benchmarks, [*self.shared_paths(code), *([ini] if ini else [])], kept)
         revisions.make_repository(tree, self.top, commit or "HEAD")
-        (folder / "tool").mkdir()
-        (folder / "tool" / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
+        tool = self.link_tool(folder)
         if python != PYTHON and not self.build:  # an environment of a lock file, where the project is not installed
             for info in installed.metadata_folders(self.root, self.top):
-                (folder / "tool" / info.name).symlink_to(info)
+                (tool / info.name).symlink_to(info)
         inherited = os.environ if self.environment is None else self.environment
         variables = {"PYTHONPATH": self.search_path(tree, python, folder), **cache_variables(folder, inherited)}
         if python != PYTHON:  # commands that a test starts are those of the side
@@ -341,6 +357,24 @@ class Benchmarks(Project):
             variables["VIRTUAL_ENV"] = str(python.parents[1])
         worker = self.worker_arguments(tree, folder, files, self.imports(tree, python), renamed=renamed)
         return Side(name, tree, python, worker, variables, start=self.start_in(tree), inherited=self.environment)
+
+    @staticmethod
+    def folder_of(side: Side) -> Path:
+        """Return the directory in which :meth:`lay_out` has created a side."""
+        return side.root.parents[1]
+
+    def has_plugin(self, name: str) -> bool:
+        """Return whether a worker's pytest will load one of pytest's built-in plugins."""
+        if self.run:
+            return self.run.pluginmanager.hasplugin(name)
+        return not {f"no:{name}", f"-pno:{name}"}.intersection([*command.forwarded(None), *self.arguments])
+
+    def link_tool(self, folder: Path) -> Path:
+        """Return a new directory for ``PYTHONPATH`` that holds this package alone, unlike ``site-packages``."""
+        tool = folder / "tool"
+        tool.mkdir(parents=True)
+        (tool / "rlgauge").symlink_to(Path(rlgauge.__file__).parent)
+        return tool
 
     def shared_paths(self, code: Path) -> list[str]:
         """Return the benchmark paths, and each ``conftest.py`` above them that a revision has but head may lack."""
@@ -353,6 +387,7 @@ class Benchmarks(Project):
             modules = filter(installed.is_module, packages_of(python).iterdir())
             built = {path.name.partition(".")[0] for path in modules}
             names |= {name for name in built if not is_test_folder(name)}  # many wheels contain their tests
+        names -= {*sys.stdlib_module_names} - {*self.project_modules}  # a script in the root that no test can import
         names.discard(rlgauge.__name__)  # both sides run with this version of it
         return sorted(names), self.own_folders(tree, python)
 
@@ -384,8 +419,8 @@ class Benchmarks(Project):
     ) -> tuple[str, ...]:
         """Return the interpreter arguments that start a worker in a tree.
 
-        A built package must be found before its source tree, so the interpreter does not add the working directory to
-        its path.
+        The interpreter does not add the working directory to its path, so that a built package is found before its
+        source tree.
 
         Args:
             tree: directory the worker runs in.
@@ -396,19 +431,21 @@ class Benchmarks(Project):
             renamed: head's id of a test by its id in this tree.
         """
         ini = self.ini_file()
+        top = re.compile(rf"(?<![\w.-]){re.escape(str(self.top))}(?![\w.-])")  # but not /top-2 or /data/top
+        selection = [top.sub(lambda _: str(tree), word) for word in [*command.forwarded(self.run), *self.arguments]]
         options = [f"--rootdir={tree / self.relative(self.root)}"]
-        inipath = tree / ini if ini else self.run.inipath if self.run else None
-        if inipath and inipath.exists():
+        inipath = tree / ini if ini else self.inipath
+        found = inipath is not None and inipath.exists()
+        if found:
             options += ["-c", str(inipath)]
-        elif inipath:  # the revision lacks it; pytest searches for another one, also above the tree
+        if tree != self.top and not (ini and found) and not any(map(CONFCUTDIR.match, selection)):
+            # the tree has no ini file: pytest would also load each conftest.py above it, up to the next such file
             options += [f"--confcutdir={tree / self.relative(self.root)}"]
-        options += ["-o", "required_plugins="]  # some are disabled
+        options += ["-o", "required_plugins="]  # some plugins are disabled in workers
         if self.has_plugin("cacheprovider"):
             options += ["-o", f"cache_dir={folder / 'cache'}"]
         if self.has_plugin("faulthandler"):
             options += ["-o", "faulthandler_timeout=0"]
-        top = re.compile(rf"(?<![\w.-]){re.escape(str(self.top))}(?![\w.-])")  # but not /top-2 or /data/top
-        selection = [top.sub(lambda _: str(tree), word) for word in [*command.forwarded(self.run), *self.arguments]]
         packages, folders = imports
         copied, _ = self.import_folders(self.paths)
         settings = {
@@ -507,19 +544,20 @@ class Benchmarks(Project):
         """Verify that each side imports the packages under test from its own tree; raise GateError if not."""
         self.origins, self.outside = origins.check(self, sides, cases, limit)
         if self.build:
-            self.compare_builds([compiled_modules(side.python) for side in sides])
+            logs = [str(log_of(side.python)) for side in sides]
+            self.compare_builds([compiled_modules(side.python) for side in sides], logs)
 
-    def compare_builds(self, compiled: Sequence[set[str]]) -> None:
-        """Warn if the builds of both sides, or the package that is installed here, have other compiled modules.
+    def compare_builds(self, compiled: Sequence[set[str]], logs: Sequence[str]) -> None:
+        """Warn if the builds of both sides and the installed package differ in their compiled modules.
 
-        A build may go on without an extension that fails to compile.
+        A build may continue without an extension that fails to compile.
         """
         base, head = compiled
         here = {name.partition(".")[0] for name in installed.compiled_files(self.root, self.top)}
         if lacking := sorted((base ^ head) | (here - base)):
             self.warnings.append(
-                f"not compiled everywhere: {', '.join(lacking)}; read the output of the build command, as an optional "
-                "extension may have failed to compile"
+                f"not compiled everywhere: {', '.join(lacking)}; an optional extension may have failed to compile, "
+                f"see {' and '.join(logs)}"
             )
 
     def machine(self) -> dict[str, Any]:
@@ -533,14 +571,27 @@ class Benchmarks(Project):
         A package that both sides import from their trees is only listed with pytest's ``-v``.
         """
         verbose = bool(self.run and self.run.getoption("verbose") > 0)
-        whose = "each side's own" if self.own_benchmarks else "head's version on both sides"
-        lines = [f"benchmarks, {whose}: {', '.join(self.paths)}"]
+        whose = "each side runs its own" if self.own_benchmarks else "both sides run the working tree's"
+        lines = [f"{whose} benchmarks: {', '.join(self.paths)}"]
         if self.generated:
             files = ", ".join(self.generated)
             lines.append(f"generated files, copied from the working tree to both sides: {files}")
+        if self.left_out:
+            more = f" and {len(self.left_out) - SHOWN} more" if len(self.left_out) > SHOWN else ""
+            lines.append(f"git ignores these, so neither side has them: {', '.join(self.left_out[:SHOWN])}{more}")
         lines += dict.fromkeys(self.warnings)
         shown = [name for name in self.origins if verbose or name in self.outside]
         return lines + [f"{name}: {', '.join(self.origins[name])}" for name in shown]
+
+
+def module_path(name: str) -> str:
+    """Return the path of a module or package, given its name; any other text is returned unchanged."""
+    try:
+        spec = find_spec(name)
+    except (AttributeError, ImportError, ValueError):
+        return name
+    folders = list((spec and spec.submodule_search_locations) or ())
+    return folders[0] if folders else (spec and spec.origin) or name
 
 
 def users_path() -> list[Path]:

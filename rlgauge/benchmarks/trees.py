@@ -40,7 +40,7 @@ def benchmark_paths(files: Iterable[str], tree: Path) -> list[str]:
 
 def is_project(folder: Path) -> bool:
     """Return whether a directory holds a project of its own, with a file that says how to build it."""
-    return any((folder / name).is_file() for name in PROJECT_FILES)
+    return any(os.path.isfile(folder / name) for name in PROJECT_FILES)
 
 
 def projects(files: Iterable[str]) -> list[str]:
@@ -109,11 +109,12 @@ def is_namespace(folder: Path, tree: Path, known: Sequence[str]) -> bool:
 
 
 def may_hold_packages(folder: Path) -> bool:
-    """Return whether a path is a directory that is no package, environment or test directory, nor named like docs."""
+    """Return whether a readable directory may hold packages: it is no package, environment, tests or docs."""
     return (
         folder.is_dir()
         and folder.name not in NO_PACKAGE
         and not TEST_FOLDER.fullmatch(folder.name)
+        and os.access(folder, os.R_OK | os.X_OK)
         and not (folder / "pyvenv.cfg").exists()
         and not (folder / "__init__.py").exists()
     )
@@ -129,7 +130,9 @@ def package_paths(tree: Path, benchmarks: Sequence[str], folders: Sequence[str],
             if is_inside(name, benchmarks) or not path.stem.isidentifier():
                 continue
             module = path.suffix == ".py" and path.stem not in NO_CODE
-            package = path.is_dir() and ((path / "__init__.py").is_file() or (namespaces and any(path.rglob("*.py"))))
+            package = path.is_dir() and (
+                os.path.isfile(path / "__init__.py") or (namespaces and any(path.rglob("*.py")))
+            )
             if module or package:
                 found.add(name)
     return sorted(found)
@@ -152,7 +155,7 @@ def folders_of(root: Path, modules: Sequence[str]) -> list[str]:
 
 def has_module(folder: Path, name: str) -> bool:
     """Return whether a directory contains a package or module of this name."""
-    return (folder / name / "__init__.py").is_file() or (folder / f"{name}.py").is_file()
+    return os.path.isfile(folder / name / "__init__.py") or os.path.isfile(folder / f"{name}.py")
 
 
 def shadows_library(folder: Path) -> bool:
@@ -173,9 +176,14 @@ def code_files(tree: Path, without: Sequence[str], ignored: Sequence[str]) -> It
     """Yield the files and links of a tree, except some paths and ignored patterns; lock files are always included."""
     for path in tree.rglob("*"):
         name = path.relative_to(tree).as_posix()
-        counts = is_lock(path) or not (is_inside(name, without) or matches_any(name, ignored))
+        counts = is_lock(path) or not (is_inside(name, without) or is_ignored(name, ignored))
         if counts and (path.is_file() or path.is_symlink()):
             yield path
+
+
+def is_ignored(name: str, ignored: Sequence[str]) -> bool:
+    """Return whether a path matches a pattern under ``ignore``, or is inside a directory that does."""
+    return is_inside(name, ignored) or matches_any(name, ignored)
 
 
 def is_lock(path: PurePath) -> bool:

@@ -96,12 +96,12 @@ def check_depends(
 def trace(source: Benchmarks, side: Side, names: Sequence[str], limit: float) -> dict[str, set[str]] | None:
     """Run tests once and return the files of the side's tree that each imports or opens.
 
-    Imports during collection count for every test. None if a test fails, is skipped or starts a process, so that
-    the files are not known.
+    Imports during collection count for every test. Returns None if the files cannot be known, because a test fails, is
+    skipped or starts a process.
     """
     renamed = source.renamed if side.name == "base" else {}
     files, imports = source.files_of(names, renamed), source.imports(side.root, side.python)
-    worker = source.worker_arguments(side.root, side.root.parent, files, imports, trace=True, renamed=renamed)
+    worker = source.worker_arguments(side.root, source.folder_of(side), files, imports, trace=True, renamed=renamed)
     found: dict[str, set[str]] = {}
     try:
         with defer_interrupts(), Worker(replace(side, worker=worker), available_cores(), 1, limit) as process:

@@ -14,7 +14,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,11 +46,11 @@ from rlgauge.benchmarks.fixture import (
 )
 from rlgauge.benchmarks.loaded import LoadedFiles
 from rlgauge.benchmarks.runs import Runs, last_line, one_line, seed_all
-from rlgauge.options import OVERRIDDEN
+from rlgauge.options import OVERRIDDEN, add_options
 from rlgauge.parameters import describe_parameters
 from rlgauge.plugin import MARK
-from rlgauge.workers import TEMPORARY
 
+FORKED = "pytest_forked"  # runs marked tests in a child, which would answer the requests
 SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that is not shown
 CONFTEST_HINT = (
     "both sides use head's version: import names that base lacks only inside the fixtures or tests that use them"
@@ -92,6 +92,8 @@ class WorkerPlugin(Runs):
         options = early_config.known_args_namespace
         if hasattr(options, "cov_source"):
             options.cov_source = []
+        if not hasattr(options, "gate_against"):  # this environment has no entry point of the gate's plugin
+            add_options(parser)
         if not hasattr(options, "randomly_reorganize"):  # pytest-randomly is disabled
             parser.addoption("--randomly-seed")
             for option in ("--randomly-dont-reset-seed", "--randomly-dont-reorganize"):
@@ -149,7 +151,8 @@ class WorkerPlugin(Runs):
         counting = bool(self.request.get("exact"))
         settings = mark.kwargs if mark else {}
         timer = settings.get("timer") or self.timer_of(str(item.config.getoption("benchmark_timer", "")))
-        self.fixture = Benchmark(self.time_it, item, settings.get("group"), counting, timer)
+        disable_gc = bool(settings.get("disable_gc", item.config.getoption("benchmark_disable_gc", False)))
+        self.fixture = Benchmark(self.time_it, item, settings.get("group"), counting, timer, disable_gc)
         return self.fixture
 
     def timer_of(self, name: str) -> Callable[[], float]:
@@ -226,6 +229,8 @@ class WorkerPlugin(Runs):
                 name = config.pluginmanager.get_name(plugin)
                 config.pluginmanager.unregister(plugin)
                 config.pluginmanager.register(object(), name)
+        if config.pluginmanager.hasplugin(FORKED):
+            config.pluginmanager.unregister(name=FORKED)
         if hasattr(config.option, "codspeed"):
             config.option.codspeed = True
         if self.files:
@@ -258,6 +263,16 @@ class WorkerPlugin(Runs):
             self.raised = call.excinfo.value
         return report
 
+    def outcome(self, identity: str) -> dict[str, Any]:
+        """Return how a test ended; it fails if it has imported a module of the working tree, which both sides share."""
+        found, strays = super().outcome(identity), self.strays() if self.tree != self.root else {}
+        for name in strays:
+            del sys.modules[name]  # the next test that imports it fails too
+        if not strays or found.keys() & {"failed", "skipped"}:
+            return found
+        hint = "both sides would run the same code; find the file relative to that of the test"
+        return {"failed": f"it imports {min(strays.values())} from the repository instead of its own tree, so {hint}"}
+
     def hello(self) -> dict[str, Any]:
         """Report that all tests are collected, with the values of their parameters on this side."""
         params = {
@@ -276,7 +291,13 @@ class WorkerPlugin(Runs):
         broken = {node: reply["failed"] for node, reply in self.broken.items() if "failed" in reply}
         config = self.session.config
         files = config.args if config.args_source.name == "ARGS" else []  # others come from the settings
-        return {"listing": listing, "files": files, "broken": broken}
+        return {
+            "listing": listing,
+            "files": files,
+            "broken": broken,
+            "inipath": str(config.inipath) if config.inipath else "",
+            "pythonpath": list(map(str, config.getini("pythonpath"))),
+        }
 
     def loaded(self) -> dict[str, Any]:
         """Return the files of this side's tree loaded since the last request, and whether a process was started."""
@@ -299,17 +320,21 @@ class WorkerPlugin(Runs):
                 origins[name] = str(Path(paths[0]).resolve())
         imported = [name for name in origins if name in sys.modules]
         missing = {name: message for name, item in self.items.items() if (message := missing_plugin(item))}
-        return {"origins": origins, "imported": imported, "strays": sorted(self.strays()), "missing": missing}
+        return {"origins": origins, "imported": imported, "strays": sorted(self.strays().values()), "missing": missing}
 
-    def strays(self) -> Iterator[str]:
-        """Yield the files of loaded modules that belong to the repository itself instead of to this side."""
-        prefixes = [path for path in (sys.prefix, sys.base_prefix) if path.startswith(f"{self.root}{os.sep}")]
-        allowed = (self.folder, *prefixes, str(Path(__file__).parents[1]))
-        for module in list(sys.modules.values()):
-            file = getattr(module, "__file__", None) or ""
-            inside = file.startswith(f"{self.root}{os.sep}") and "site-packages" not in file
-            if inside and not file.startswith(tuple(f"{folder}{os.sep}" for folder in allowed)):
-                yield file
+    def strays(self) -> dict[str, str]:
+        """Return the loaded modules that belong to the repository itself instead of to this side, with their files."""
+        paths = (self.prefix, sys.prefix, sys.base_prefix, self.temporary)
+        prefixes = [path for path in paths if path.startswith(f"{self.root}{os.sep}")]
+        allowed = tuple(f"{folder}{os.sep}" for folder in (self.folder, *prefixes, str(Path(__file__).parents[1])))
+        files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
+        return {
+            name: file
+            for name, file in files.items()
+            if isinstance(file, str)
+            and file.startswith(f"{self.root}{os.sep}")
+            and not ("site-packages" in file or file.startswith(allowed))
+        }
 
 
 class EarlyFiles:
@@ -356,6 +381,12 @@ def is_inside(path: str, folders: Sequence[str]) -> bool:
     return any(f"{os.path.realpath(path)}{os.sep}".startswith(f"{folder}{os.sep}") for folder in folders)
 
 
+def restore_sigterm() -> None:
+    """Let SIGTERM end a child that a test forks, unless the test has set a handler."""
+    if signal.getsignal(signal.SIGTERM) is signal.default_int_handler:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def main(requests: TextIO, replies: TextIO) -> None:
     """Run the worker's pytest."""
     settings = json.loads(sys.argv[-4])
@@ -364,8 +395,10 @@ def main(requests: TextIO, replies: TextIO) -> None:
         PackageFinder(settings["packages"], settings["import_folders"], settings["sources"])
     plugin = WorkerPlugin(requests, replies, settings)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures are torn down
-    arguments = [*settings["arguments"], f"--basetemp={os.environ[TEMPORARY]}"]
-    sys.argv = ["pytest", *arguments]  # a project may use test settings if this names pytest
+    os.register_at_fork(after_in_child=restore_sigterm)
+    arguments = [*settings["arguments"], f"--basetemp={plugin.temporary}"]
+    # a project may use test settings if this names pytest, and skip benchmarks without the option
+    sys.argv = ["pytest", "--benchmark-only", *arguments]
     early = [EarlyFiles(plugin.files)] if plugin.files else []
     code = pytest.main(arguments, plugins=[plugin, *early])
     if plugin.conftest:
@@ -374,7 +407,7 @@ def main(requests: TextIO, replies: TextIO) -> None:
         sys.stderr.write("pytest ended before it collected anything\n")  # otherwise pytest has printed the reason
     with suppress(Exception):
         atexit._run_exitfuncs()  # of the project, which may remove files; the rest of a normal exit takes long
-    shutil.rmtree(os.environ[TEMPORARY], ignore_errors=True)
+    shutil.rmtree(plugin.temporary, ignore_errors=True)
     sys.stderr.flush()
     os._exit(0 if plugin.session else 1)
 
