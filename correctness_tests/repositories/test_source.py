@@ -80,7 +80,7 @@ def test_files_of_benchmarks_that_git_ignores_are_listed(source, tmp_path):
     found = source()
     found.paths = ["bench"]
     found.snapshot(tmp_path / "copy")
-    line = "git ignores these, so neither side has them: bench/corpus/, bench/clone/"
+    line = "on neither side, because git leaves them out: bench/corpus/, bench/clone/"
     assert line in found.notes()
 
 

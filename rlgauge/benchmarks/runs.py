@@ -71,7 +71,6 @@ class Runs(worker.Requests):
         reports: pytest's reports of the current test's phases.
         raised: first exception raised by the current test.
         previous: id of the previous test.
-        prefix: ``sys.prefix`` of the process that has started the gate.
         temporary: directory for temporary files.
         is_head: whether this is head's worker.
         hidden: paths that differ between processes, which are left out of outputs and parameters.
@@ -81,7 +80,6 @@ class Runs(worker.Requests):
         super().__init__()
         self.requests, self.replies, self.packages = requests, replies, settings["packages"]
         self.root, self.folder, self.tree = settings["root"], settings["folder"], settings["tree"]
-        self.prefix = settings["prefix"]
         self.temporary = os.environ[TEMPORARY]  # read now, as a fixture of the project may clear the variables
         self.is_head = os.environ.get(SIDE) == "head"
         self.hidden = [self.folder, self.temporary]

@@ -75,7 +75,7 @@ class Benchmarks(Project):
         origins: where each side imports a package from.
         outside: packages that a side imports from its build instead of its tree.
         generated: package files that git ignores, which no revision has.
-        left_out: paths in the benchmark directories that neither side has, as git ignores them.
+        left_out: paths in the benchmark directories that git ignores, and repositories of their own there.
         python_for: returns the interpreter of a tree's build; None outside :meth:`ready`.
         warnings: further lines for the report.
     """
@@ -287,8 +287,7 @@ class Benchmarks(Project):
         Raises GateError for untracked compiled files: base would run without them, or not at all.
         """
         revisions.snapshot(self.top, folder, self.parts(), self.ignore)
-        left_out = revisions.left_out(self.top, self.paths) if self.paths else []
-        self.left_out = [name for name in left_out if not trees.is_ignored(name.rstrip("/"), self.ignore)]
+        self.left_out = revisions.left_out(self.top, self.paths) if self.paths else []
         if self.build:  # it generates and compiles them
             return
         self.refuse_compiled(self.paths)
@@ -297,7 +296,6 @@ class Benchmarks(Project):
         copied = [name for name in folders if (folder / name).is_dir()]
         packages = trees.package_paths(self.top, self.paths, copied, bases)
         self.generated = revisions.ignored(self.top, packages, "*.py")
-        self.left_out = [name for name in self.left_out if name not in self.generated]
         trees.copy_files(self.generated, self.top, folder)
 
     def refuse_compiled(self, benchmarks: Sequence[str]) -> None:
@@ -576,9 +574,10 @@ class Benchmarks(Project):
         if self.generated:
             files = ", ".join(self.generated)
             lines.append(f"generated files, copied from the working tree to both sides: {files}")
-        if self.left_out:
-            more = f" and {len(self.left_out) - SHOWN} more" if len(self.left_out) > SHOWN else ""
-            lines.append(f"git ignores these, so neither side has them: {', '.join(self.left_out[:SHOWN])}{more}")
+        known = [*self.ignore, *self.generated]
+        if left_out := [name for name in self.left_out if not trees.is_ignored(name.rstrip("/"), known)]:
+            more = f" and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
+            lines.append(f"on neither side, because git leaves them out: {', '.join(left_out[:SHOWN])}{more}")
         lines += dict.fromkeys(self.warnings)
         shown = [name for name in self.origins if verbose or name in self.outside]
         return lines + [f"{name}: {', '.join(self.origins[name])}" for name in shown]

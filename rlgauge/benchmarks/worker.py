@@ -71,6 +71,7 @@ class WorkerPlugin(Runs):
             the others.
 
     Attributes:
+        prefix: ``sys.prefix`` of the process that has started the gate.
         conftest: error message for a ``conftest.py`` that cannot be imported.
         by_conftests: what the ``conftest.py`` files have loaded, see :meth:`loaded`.
     """
@@ -78,7 +79,7 @@ class WorkerPlugin(Runs):
     def __init__(self, requests: TextIO, replies: TextIO, settings: dict[str, Any]) -> None:
         super().__init__(requests, replies, settings)
         self.files = LoadedFiles(settings["tree"]) if settings.get("trace") else None
-        self.conftest = ""
+        self.conftest, self.prefix = "", settings["prefix"]
         self.by_conftests: dict[str, Any] = {}
 
     @pytest.hookimpl(wrapper=True)
