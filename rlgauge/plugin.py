@@ -179,7 +179,7 @@ def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None]:
     """Replace each benchmark with a test that reports its verdict."""
-    from .benchmarks.fixture import is_benchmark
+    from .benchmarks.items import is_benchmark
 
     run = config.stash.get(RUN, None)
     collected = list(items)

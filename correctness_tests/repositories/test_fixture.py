@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from correctness_tests.commands import python
-from rlgauge.benchmarks.fixture import Benchmark, MisuseError, TimedFunction
+from rlgauge.benchmarks.fixture import Benchmark
+from rlgauge.benchmarks.timed import MisuseError, TimedFunction
 
 
 @pytest.fixture
@@ -205,7 +206,7 @@ def test_an_iterator_that_the_first_call_uses_up_is_refused(made):
 CACHES = """import os
 from contextlib import nullcontext
 import jax
-from rlgauge.benchmarks.fixture import compiling_anew
+from rlgauge.benchmarks.timed import compiling_anew
 
 sizes = []
 for number, context in enumerate([nullcontext(), compiling_anew(), nullcontext()]):

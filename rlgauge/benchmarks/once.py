@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from .fixture import TimedFunction, is_used_up
+from .timed import TimedFunction, is_used_up
 
 LONG_CALL = 1.0  # seconds from which a call is not repeated as a trial, because new fixtures then cost little
 SHORT_CALL = 1e-5  # seconds up to which a call is too short to compare its times

@@ -25,16 +25,10 @@ from rlgauge import worker
 from rlgauge.parameters import describe_parameters
 from rlgauge.workers import SIDE, TEMPORARY
 
-from .fixture import (
-    Benchmark,
-    MisuseError,
-    TimedFunction,
-    asks_for_fixture,
-    compiling_anew,
-    has_fixture,
-    skip_reason,
-)
+from .fixture import Benchmark
+from .items import asks_for_fixture, has_fixture, skip_reason
 from .once import LONG_CALL, OnceRuns, Trial
+from .timed import MisuseError, TimedFunction, compiling_anew
 
 OWN_FIXTURE = "it measures with a BenchmarkFixture of its own: use the fixture benchmark"
 PHASES = {"setup": "set-up", "call": "test", "teardown": "teardown"}

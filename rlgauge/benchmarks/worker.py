@@ -34,18 +34,11 @@ from _pytest import runner
 
 from rlgauge.benchmarks import marks
 from rlgauge.benchmarks.finder import PackageFinder
-from rlgauge.benchmarks.fixture import (
-    NO_WEAVE,
-    PLUGINS,
-    Benchmark,
-    MisuseError,
-    has_fixture,
-    is_benchmark,
-    missing_plugin,
-    skip_reason,
-)
+from rlgauge.benchmarks.fixture import NO_WEAVE, Benchmark
+from rlgauge.benchmarks.items import PLUGINS, has_fixture, is_benchmark, missing_plugin, skip_reason
 from rlgauge.benchmarks.loaded import LoadedFiles
 from rlgauge.benchmarks.runs import Runs, last_line, one_line, seed_all
+from rlgauge.benchmarks.timed import MisuseError
 from rlgauge.options import OVERRIDDEN, add_options
 from rlgauge.parameters import describe_parameters
 from rlgauge.plugin import MARK

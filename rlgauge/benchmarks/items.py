@@ -1,0 +1,84 @@
+"""Which tests are benchmarks, by the fixture or the mark that they use, and why tests are skipped."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
+
+FIXTURES = {"benchmark": "pytest-benchmark", "codspeed_benchmark": "pytest-codspeed"}  # fixture -> its plugin
+MARKS = tuple(FIXTURES)
+PLUGINS = "pytest_benchmark", "pytest_codspeed"  # modules of the fixtures that the gate replaces
+
+
+def has_fixture(item: pytest.Item) -> bool:
+    """Return whether a test uses a plugin's benchmark fixture, itself or through fixtures of the project."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    names = {*getattr(item, "fixturenames", ())} - {*parameters}
+    return any(is_plugins(item, name) if name in FIXTURES else is_alias(item, name) for name in names)
+
+
+def asks_for_fixture(item: pytest.Item) -> bool:
+    """Return whether a test asks for a benchmark fixture, itself, by its marks, or through fixtures that it names."""
+    found, known = set[str](), definitions(item)
+    names = [*getattr(getattr(item, "_fixtureinfo", None), "argnames", ())]
+    names += [name for mark in item.iter_markers("usefixtures") for name in mark.args]
+    while names:
+        name = names.pop()
+        if name not in found:
+            found.add(name)
+            names += [argument for definition in known.get(name, ()) for argument in definition.argnames]
+    marked = any(item.get_closest_marker(name) for name in MARKS)
+    return marked or any(name in FIXTURES or is_alias(item, name) for name in found)
+
+
+def is_alias(item: pytest.Item, name: str) -> bool:
+    """Return whether a fixture is a plugin's that the project has given another name."""
+    found = definitions(item).get(name)
+    return found is not None and name != "benchmark_weave" and found[-1].func.__module__.partition(".")[0] in PLUGINS
+
+
+def is_plugins(item: pytest.Item, name: str) -> bool:
+    """Return whether a fixture is a plugin's or may wrap it, rather than a project's own of the same name."""
+    for definition in reversed(definitions(item).get(name, ())):
+        if definition.func.__module__.partition(".")[0] in PLUGINS:
+            return True
+        if name not in definition.argnames:  # it overrides the previous one, but may request another that uses it
+            return definition.params is None and bool(definition.argnames)
+    return True
+
+
+def definitions(item: pytest.Item) -> Mapping[str, Sequence[Any]]:
+    """Return the definitions of a test's fixtures by name; the last definition of a name overrides the others."""
+    return getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+
+
+def is_benchmark(item: pytest.Item) -> bool:
+    """Return whether a test is a benchmark, by its fixture or by a mark."""
+    return has_fixture(item) or any(map(item.get_closest_marker, MARKS))
+
+
+def missing_plugin(item: pytest.Item) -> str | None:
+    """Return an error message if the plugin that provides a test's benchmark fixture is missing, else None."""
+    manager = item.session._fixturemanager  # a hook may add a fixture that the test's own definitions lack
+    defined = getattr(manager, "_arg2fixturedefs", None) or manager._arg2node2fixturedefs  # the latter in pytest 9.2
+    names = getattr(item, "fixturenames", ()) if has_fixture(item) else ()
+    for fixture, plugin in FIXTURES.items():
+        if fixture in names and fixture not in defined:
+            uses = f"{item.nodeid} uses the fixture {fixture} of {plugin}, which is not"
+            if find_spec(plugin.replace("-", "_")):
+                return f"{uses} loaded: remove -p no:{fixture.partition('_')[0]} or PYTEST_DISABLE_PLUGIN_AUTOLOAD"
+            return f"{uses} installed: run {sys.executable} -m pip install {plugin}"
+    return None
+
+
+def skip_reason(report: Any) -> str:
+    """Return why a test or a file was skipped, or why a test was expected to fail."""
+    if hasattr(report, "wasxfail"):
+        return f"xfail: {report.wasxfail.removeprefix('reason: ')}"
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+    return str(reason).removeprefix("Skipped: ")
