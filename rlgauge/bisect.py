@@ -11,6 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from . import revisions
+from .benchmarks import origins
 from .case import Case
 from .layout import laid_out
 from .pairs import PairError, Pairs, cores
@@ -89,7 +90,7 @@ def bisect(
 
         def compare(base: str, head: str, count: int) -> CommitComparison:
             sides = layout.pair(base, head)
-            source.check(sides, [case], limit)
+            origins.check(source, sides, [case], limit)
             pairs = Pairs(sides, rule.blocks, limit, {case.id: case.tolerance}, layout.folder, rng)
             records = {case.id: Record()}
             try:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from .allowed import matches, suggestion
 from .case import Case
 from .layout import Layout, laid_out
+from .machine import machine_and_versions
 from .pairs import CaseError, PairError
 from .plan import MEMORY, TIMED, Plan
 from .progress import number_of
@@ -185,7 +186,7 @@ class Comparisons:
         first_of = {key: name for name, key in reversed(alike.items())}
         self.sampled = {name: first_of[key] for name, key in alike.items()}  # the comparison whose samples it shares
         self.pairs = TwoTestPairs(sides, plan, tolerances, layout.folder, ids, checked)
-        machine = source.machine()
+        machine = machine_and_versions()
         self.results = {name: Result(*pair, measure=plans[name].measure, machine=machine) for name, pair in ids.items()}
         self.side_values: dict[str, list[list[float]]] = {name: [] for name in tests}
         self.failed: dict[str, ComparisonError] = {}

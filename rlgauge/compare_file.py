@@ -27,6 +27,7 @@ from .config import tomllib
 from .fields import FieldError, parse
 from .files import check_file, reserved
 from .layout import Layout, laid_out
+from .machine import machine_and_versions
 from .plan import MEMORY, Plan
 from .progress import number_of
 from .resume import hash_of_installed
@@ -238,7 +239,7 @@ def conditions(source: Benchmarks, layout: Layout, file: Path, plan: Plan, out: 
         "file of comparisons": tomllib.loads(file.read_text()),
         "working tree": digest(code, files),
         "installed packages": hash_of_installed(),
-        "machine": source.machine(),
+        "machine": machine_and_versions(),
     }
     return dict(json.loads(json.dumps(values, default=str)))
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import median
 
 from . import machine, measurements
+from .benchmarks import origins, unchanged
 from .benchmarks.source import Benchmarks
 from .bisect import commits_between
 from .case import Case, by_cores
@@ -234,11 +235,11 @@ class History:
             return
         codes = layout.code(other), layout.code(commit)
         sides = layout.pair(other, commit)
-        unchanged = self.source.unchanged(codes, sides, candidates, self.limit)
-        if unchanged and self.source.digest(codes[0]) != self.source.digest(codes[1]):
-            self.source.check(sides, candidates, self.limit)  # a package that both import from elsewhere may differ
+        same = unchanged.find(self.source, codes, sides, candidates, self.limit)
+        if same and self.source.digest(codes[0]) != self.source.digest(codes[1]):
+            origins.check(self.source, sides, candidates, self.limit)  # a package from elsewhere may differ
         for case in candidates:
-            if unchanged.get(case.id) != "":
+            if same.get(case.id) != "":
                 continue
             if other == anchor:
                 yield self.entry(case, commit, anchor, same_as=anchor)
@@ -249,7 +250,7 @@ class History:
         """Measure tests, and yield the entry of each successful one."""
         source, records = self.source, {case.id: Record() for case in cases}
         sides = layout.pair(anchor, commit)
-        source.check(sides, cases, self.limit)
+        origins.check(source, sides, cases, self.limit)
         tolerances = {case.id: case.tolerance for case in cases}
         blocks, rng = source.config.rules().blocks, random.Random(commit)
         pairs = Pairs(sides, blocks, self.limit, tolerances, layout.folder, rng)

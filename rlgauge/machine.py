@@ -6,12 +6,14 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 CPU = Path("/proc/cpuinfo")
 SET_BY_HOOKS = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_WORK_TREE")  # variables of a git hook's repository
 VECTORS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "sve", "asimd")  # fastest first; the first two have bfloat16
+PACKAGES = ("numpy", "pytest", "pytest-benchmark")  # whose versions belong to results
 
 
 def cpuinfo(*names: str) -> str:
@@ -37,6 +39,20 @@ def vectors() -> str:
 def this_machine() -> dict[str, Any]:
     """Return this machine's processor, vector instructions and number of cores."""
     return {"cpu_model": cpu_model(), "vectors": vectors(), "cores": os.cpu_count()}
+
+
+def machine_and_versions() -> dict[str, Any]:
+    """Return :func:`this_machine` and the Python and package versions that results belong to."""
+    versions = {package: version(package) for package in PACKAGES}
+    return this_machine() | {"python": platform.python_version(), "versions": versions}
+
+
+def version(package: str) -> str:
+    """Return the version of a package, or ``not installed``."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def called(machine: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from . import measurements
 from .allowed import matches
 from .case import by_cores
 from .layout import laid_out
+from .machine import machine_and_versions
 from .pairs import CaseError, Cores, PairError, Pairs, SamplePlan, cores, reason, time_calls
 from .progress import left, number_of
 from .rates import PairLogRatio, Rate, verdicts
@@ -115,7 +116,7 @@ class Measurement:
 
         `passes` lists the cases to run on one core (False) and on all cores (True).
         """
-        about = {"what": "machine", "date": datetime.date.today().isoformat(), **self.source.machine()}
+        about = {"what": "machine", "date": datetime.date.today().isoformat(), **machine_and_versions()}
         with laid_out(self.source, self.source.root) as layout:  # one run at a time appends to the file
             measurements.append(self.file, [about])
             sides = [layout.side(None, name) for name in ("base", "head")]

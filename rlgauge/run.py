@@ -7,22 +7,20 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from . import memory
 from .artifact import Artifact
+from .benchmarks import unchanged
+from .benchmarks.checks import Checks
 from .case import Case, by_cores
 from .exit_code import certainly_invalid
 from .layout import Layout
-from .machine import git_state
+from .machine import git_state, machine_and_versions
 from .pairs import Cores, PairError, Pairs, cores
 from .progress import about, number_of
 from .resume import fingerprints
 from .rule import EXPECTED, GateError, Record, Rule, is_canary, open_suspects, unscreened
 from .workers import Side
-
-if TYPE_CHECKING:
-    from .benchmarks.source import Benchmarks
 
 LIMIT = 300.0  # seconds for one worker request, which may include compilation
 COSTLY_PAIRS = 2  # screen pairs of a case whose preparation is slow in every process
@@ -50,7 +48,6 @@ class Gate:
         invalid: why measuring stopped early, if no further pair could make the run valid.
     """
 
-    source: Benchmarks
     base: str
     head: str
     sides: tuple[Side, Side]
@@ -129,7 +126,7 @@ class Gate:
             head=self.head,
             seed=self.seed,
             seconds=self.spent,
-            machine=self.source.machine(),
+            machine=machine_and_versions(),
             rule=self.rule,
             records=self.records,
             shard=self.shard,
@@ -189,10 +186,11 @@ def open_gate(
     Raises GateError if base lacks required files, or if a side's imports fail.
     """
     source, sides = layout.source, layout.pair(commit, None)
-    source.warnings.clear()  # those of another base
-    known = list(source.benchmarks_of(layout.code(commit), sides[0]))
+    codes = layout.code(commit), layout.code(None)
+    known, warnings = source.benchmarks_of(codes[0], sides[0])
+    checks = Checks(source, warnings)
+    checks.compare_locks(codes)
     cases = source.cases()
-    source.compare_locks((layout.code(commit), layout.code(None)))
     gone = [name for name in known if name not in {*(case.id for case in cases), *source.collected}]
     gone = gone if may_be_gone is None else [name for name in gone if name in may_be_gone]
     names = [*(case.id for case in cases), *gone]
@@ -200,12 +198,11 @@ def open_gate(
     cases = [case for case in cases if case.id in selected]
     records = {case.id: Record(all_cores=case.all_cores) for case in cases}
     records |= {name: Record(state="gone") for name in gone if name in selected}
-    for name, error in source.unchanged((layout.code(commit), layout.code(None)), sides, cases, limit).items():
+    for name, error in unchanged.find(source, codes, sides, cases, limit).items():
         records[name].state, records[name].words = ("error", error) if error else ("unchanged", "")
     hashes = fingerprints(sides, layout.folder, source.outputs)
-    source.check(sides, [case for case in cases if records[case.id].state == "timed"], limit)
+    checks.check(sides, [case for case in cases if records[case.id].state == "timed"], limit)
     return Gate(
-        source=source,
         base=commit,
         head=git_state(layout.root),
         sides=sides,
@@ -218,7 +215,7 @@ def open_gate(
         known=set(known),
         names=names,
         shard=shard,
-        notes=source.notes(),
+        notes=checks.notes(),
         fingerprints=hashes,
     )
 

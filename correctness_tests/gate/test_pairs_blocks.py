@@ -52,7 +52,7 @@ def test_the_blocks_of_a_quick_pair_are_the_first_of_a_thorough_one(by, more):
 
 def gate_of(records, rule, names=(), log=lambda line: None):
     records = records | {SAME: Record(), SLOWED: Record()}  # the canaries are not screened yet
-    return Gate(None, "", "", (), (), records, None, rule, 0, 1.0, names=names, log=log)
+    return Gate("", "", (), (), records, None, rule, 0, 1.0, names=names, log=log)
 
 
 @pytest.mark.parametrize(("names", "pairs"), [("ab", [14, 7]), ("abcd", [14, 14])], ids=["whole", "shard"])

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from rlgauge import revisions
+from rlgauge.benchmarks.checks import Checks
 from rlgauge.benchmarks.source import Benchmarks
 from rlgauge.config import Config
 from rlgauge.rule import GateError
@@ -81,7 +82,7 @@ def test_files_of_benchmarks_that_git_ignores_are_listed(source, tmp_path):
     found.paths = ["bench"]
     found.snapshot(tmp_path / "copy")
     line = "on neither side, because git leaves them out: bench/corpus/, bench/clone/"
-    assert line in found.notes()
+    assert line in Checks(found).notes()
 
 
 def test_a_module_is_collected_from_its_file(source, tmp_path, monkeypatch):
@@ -92,7 +93,7 @@ def test_a_module_is_collected_from_its_file(source, tmp_path, monkeypatch):
 
 
 def test_builds_without_an_extension_that_the_other_side_has_are_reported(source):
-    found = source()
+    found = Checks(source())
     found.compare_builds([{"pkg/fast"}, {"pkg/fast"}], ["a.log", "b.log"])
     assert found.warnings == []
     found.compare_builds([{"pkg/fast"}, set()], ["a.log", "b.log"])

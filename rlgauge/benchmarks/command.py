@@ -1,14 +1,17 @@
-"""Arguments of a worker's pytest: the user's, without those that concern only the user's own run."""
+"""Command line of a worker: how it starts, and which of the user's pytest arguments it gets."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlgauge.workers import interpreter_options
 
 if TYPE_CHECKING:
     import pytest
@@ -34,6 +37,16 @@ BENCHMARK = re.compile(  # options of pytest-benchmark except its timer; a proje
 )
 SELECTING = "-k", "-m"  # options whose value may be equal to a file or directory
 CACHED_SELECTIONS = ("lf", "stepwise")  # options that select tests by the results of earlier runs
+# As python -m, but without the working directory on the path; Python 3.10 has no -P.
+# The standard library comes first, because the root of a project may hold a profile.py or types.py.
+START = """\
+import os, sys
+library = os.path.dirname(os.__file__)
+first = library, os.path.join(library, "lib-dynload")
+sys.path[:] = [*first, *(path for path in sys.path if path and path not in first)]
+import runpy
+runpy.run_module("rlgauge.benchmarks.worker", run_name="__main__", alter_sys=True)
+"""
 
 
 def forwarded(run: pytest.Config | None) -> list[str]:
@@ -75,3 +88,19 @@ def for_workers(arguments: Sequence[str], files: Sequence[str]) -> list[str]:
 def selects_by_cache(run: pytest.Config | None) -> bool:
     """Return whether tests are selected by results of earlier runs, which do not exist for another revision."""
     return run is not None and any(run.getoption(name, False) for name in CACHED_SELECTIONS)
+
+
+def has_plugin(name: str, run: pytest.Config | None, arguments: Sequence[str]) -> bool:
+    """Return whether a worker's pytest will load one of pytest's built-in plugins, given its further arguments."""
+    if run:
+        return run.pluginmanager.hasplugin(name)
+    return not {f"no:{name}", f"-pno:{name}"}.intersection([*forwarded(None), *arguments])
+
+
+def start(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the interpreter arguments that start a worker.
+
+    The interpreter does not add the working directory to its path, so that a built package is found before its source
+    tree.
+    """
+    return *interpreter_options(), "-c", START, json.dumps(settings)

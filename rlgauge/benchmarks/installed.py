@@ -156,11 +156,3 @@ def module_names(files: Sequence[metadata.PackagePath]) -> list[str]:
 def is_module(path: Path) -> bool:
     """Return whether an entry of ``site-packages`` can be imported."""
     return (path.is_dir() and path.suffix == "" and path.name != "__pycache__") or path.suffix in (".py", ".so")
-
-
-def version(package: str) -> str:
-    """Return the version of a package, or ``not installed``."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"

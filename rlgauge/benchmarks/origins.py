@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rlgauge.case import Case
 from rlgauge.interrupts import defer_interrupts
@@ -15,13 +14,11 @@ from rlgauge.rule import GateError
 from rlgauge.workers import Side, Worker, WorkerError, ask_both
 
 from . import trees
-
-if TYPE_CHECKING:
-    from .source import Benchmarks
+from .sides import ProjectSides
 
 
 def check(
-    source: Benchmarks, sides: Sequence[Side], cases: Sequence[Case], limit: float
+    source: ProjectSides, sides: Sequence[Side], cases: Sequence[Case], limit: float
 ) -> tuple[dict[str, list[str]], set[str]]:
     """Verify that each side imports the packages under test from its own tree.
 
@@ -58,13 +55,13 @@ def check(
     return found, outside
 
 
-def same_copies(source: Benchmarks, codes: Sequence[Path]) -> set[str]:
+def same_copies(source: ProjectSides, codes: Sequence[Path]) -> set[str]:
     """Return the modules of sibling projects, installed as copies, whose sources are equal on both sides."""
     folders = {name: source.relative(folder) for name, folder in source.copied_modules.items() if folder != source.root}
     return {name for name, folder in folders.items() if len({source.digest(code, (folder,)) for code in codes}) == 1}
 
 
-def shadowed(source: Benchmarks, sides: Sequence[Side], origins: Sequence[Mapping[str, str]]) -> set[str]:
+def shadowed(source: ProjectSides, sides: Sequence[Side], origins: Sequence[Mapping[str, str]]) -> set[str]:
     """Return directories without ``__init__.py`` that an installed or standard module of the same name shadows."""
     folders, bases = source.import_folders(source.paths)
     known = {Path(path).stem for side in sides for path in trees.package_paths(side.root, source.paths, folders, bases)}

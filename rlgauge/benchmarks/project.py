@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,11 +95,6 @@ class Project:
             raise GateError(f"{path} is not in the repository {self.top}: give paths of its benchmarks")
         return self.relative(path)
 
-    def files_of(self, names: Collection[str], renamed: Mapping[str, str]) -> list[str]:
-        """Return the files of tests, given head's ids; `renamed` maps ids on this side to head's."""
-        old_names = [old for old, new in renamed.items() if new in names]
-        return sorted({self.file_of(name) for name in [*old_names, *({*names} - {*renamed.values()})]})
-
     def ini_file(self) -> str | None:
         """Return pytest's configuration file, or None if it is outside the repository."""
         ini = self.inipath.resolve() if self.inipath else None
@@ -129,6 +124,23 @@ class Project:
                 if not trees.is_inside(folder, benchmarks) and (benchmarks or not is_test_folder(Path(folder).name)):
                     folders.append(folder)
         return list(dict.fromkeys(folders)), [self.relative(base) for base in bases]
+
+    def refuse_compiled(self, benchmarks: Sequence[str]) -> None:
+        """Raise GateError for a compiled file of the packages under test that git does not track."""
+        folders, bases = self.import_folders(benchmarks)
+        packages = trees.package_paths(self.top, benchmarks, folders, bases)
+        libraries = [f"{name[:-3]}.*so" if name.endswith(".py") else f"{name}/*.so" for name in packages]
+        libraries += [f":(glob){folder}/*.{kind}*.so" for folder in folders for kind in ("cpython-", "abi3")]
+        for name in [*revisions.untracked(self.top, libraries), *installed.compiled_files(self.root, self.top)]:
+            if not revisions.matches_any(name, self.ignore):
+                projects = [folder for folder in (self.top / name).parents if trees.is_project(folder)]
+                project = os.path.relpath(projects[0], self.start) if projects else "."
+                what = "." if project == "." else f"./{project} ."
+                raise GateError(
+                    f"{name} is compiled and not in git, so neither side has it; give the command that builds it (as "
+                    "build in [tool.rlgauge] or with --gate-build), for example 'python -m pip install --no-deps "
+                    f"{what}'; if no test uses it, add it to ignore in [tool.rlgauge]"
+                )
 
     def start_in(self, tree: Path) -> Path:
         """Return the directory of a tree in which its workers start, and create it if the revision lacks it."""

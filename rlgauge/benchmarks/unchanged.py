@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rlgauge import revisions
 from rlgauge.allowed import last_match
@@ -15,15 +14,13 @@ from rlgauge.process import available_cores
 from rlgauge.workers import Side, Worker, WorkerError
 
 from . import trees
-
-if TYPE_CHECKING:
-    from .source import Benchmarks
+from .sides import ProjectSides, folder_of
 
 Unchanged = dict[str, str]  # test id -> error message, or "" if the test is unchanged
 
 
 def find(
-    source: Benchmarks, codes: Sequence[Path], sides: Sequence[Side], cases: Sequence[Case], limit: float
+    source: ProjectSides, codes: Sequence[Path], sides: Sequence[Side], cases: Sequence[Case], limit: float
 ) -> Unchanged:
     """Return the tests not to be timed, by id.
 
@@ -46,7 +43,7 @@ def find(
 
 
 def only_unused_differ(
-    source: Benchmarks, codes: Sequence[Path], sides: Sequence[Side], names: Sequence[str], limit: float
+    source: ProjectSides, codes: Sequence[Path], sides: Sequence[Side], names: Sequence[str], limit: float
 ) -> bool:
     """Return whether both sides differ only in sibling projects that neither side loads.
 
@@ -69,7 +66,7 @@ def only_unused_differ(
 
 
 def check_depends(
-    source: Benchmarks, sides: Sequence[Side], names: Sequence[str], paths: Sequence[str], limit: float
+    source: ProjectSides, sides: Sequence[Side], names: Sequence[str], paths: Sequence[str], limit: float
 ) -> Unchanged:
     """Return ``""`` for tests that load nothing outside `paths` and shared files, an error for the others."""
     files: dict[str, list[str]] = {}
@@ -93,15 +90,14 @@ def check_depends(
     return found
 
 
-def trace(source: Benchmarks, side: Side, names: Sequence[str], limit: float) -> dict[str, set[str]] | None:
+def trace(source: ProjectSides, side: Side, names: Sequence[str], limit: float) -> dict[str, set[str]] | None:
     """Run tests once and return the files of the side's tree that each imports or opens.
 
     Imports during collection count for every test. Returns None if the files cannot be known, because a test fails, is
     skipped or starts a process.
     """
-    renamed = source.renamed if side.name == "base" else {}
-    files, imports = source.files_of(names, renamed), source.imports(side.root, side.python)
-    worker = source.worker_arguments(side.root, source.folder_of(side), files, imports, trace=True, renamed=renamed)
+    files, imports = source.files_on(side.name, names), source.imports(side.root, side.python)
+    worker = source.worker_arguments(side.name, side.root, folder_of(side), files, imports, trace=True)
     found: dict[str, set[str]] = {}
     try:
         with defer_interrupts(), Worker(replace(side, worker=worker), available_cores(), 1, limit) as process:

@@ -1,0 +1,92 @@
+"""Checks of the two sides of a comparison before it is measured, and what the report says about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rlgauge import revisions
+from rlgauge.case import Case
+from rlgauge.workers import Side
+
+from . import installed, origins, trees
+from .builds import compiled_modules, log_of
+from .sides import ProjectSides
+
+SHOWN = 5  # ignored files in the report
+
+
+class Checks:
+    """Checks of the sides of one comparison, and their results.
+
+    Args:
+        source: the project that has laid out the sides.
+        warnings: initial lines for the report.
+
+    Attributes:
+        warnings: lines for the report, including those of the checks.
+        origins: where each side imports a package from.
+        outside: packages that a side imports from its build instead of its tree.
+    """
+
+    def __init__(self, source: ProjectSides, warnings: Iterable[str] = ()) -> None:
+        self.source, self.warnings = source, list(warnings)
+        self.origins: dict[str, list[str]] = {}
+        self.outside: set[str] = set()
+
+    def compare_locks(self, codes: Sequence[Path]) -> None:
+        """Warn if the lock files of two trees differ, although both sides run with the packages installed here."""
+        files = [{path.relative_to(code) for path in trees.code_files(code, ["."], [])} for code in codes]
+        base, head = codes
+        differing = [
+            file.as_posix()
+            for file in sorted(files[0] | files[1])
+            if revisions.digest(base, [base / file]) != revisions.digest(head, [head / file])
+        ]
+        if differing and not self.source.config.lock and not self.source.build:
+            names = ", ".join(differing)
+            self.warnings.append(
+                f"base and head differ in {names}, but both run with the packages that are installed here; to compare "
+                "with each side's own, name a lock file as lock in [tool.rlgauge]"
+            )
+
+    def check(self, sides: Sequence[Side], cases: Sequence[Case], limit: float) -> None:
+        """Check where each side imports its packages from, see :func:`.origins.check`, and compare the builds."""
+        self.origins, self.outside = origins.check(self.source, sides, cases, limit)
+        if self.source.build:
+            logs = [str(log_of(side.python)) for side in sides]
+            self.compare_builds([compiled_modules(side.python) for side in sides], logs)
+
+    def compare_builds(self, compiled: Sequence[set[str]], logs: Sequence[str]) -> None:
+        """Warn if the builds of both sides and the installed package differ in their compiled modules.
+
+        A build may continue without an extension that fails to compile.
+        """
+        base, head = compiled
+        files = installed.compiled_files(self.source.root, self.source.top)
+        here = {name.partition(".")[0] for name in files}
+        if lacking := sorted((base ^ head) | (here - base)):
+            self.warnings.append(
+                f"not compiled everywhere: {', '.join(lacking)}; an optional extension may have failed to compile, "
+                f"see {' and '.join(logs)}"
+            )
+
+    def notes(self) -> list[str]:
+        """Return report lines: the benchmark paths, generated files, and where each side imports its packages from.
+
+        A package that both sides import from their trees is only listed with pytest's ``-v``.
+        """
+        source = self.source
+        verbose = bool(source.run and source.run.getoption("verbose") > 0)
+        whose = "each side runs its own" if source.own_benchmarks else "both sides run the working tree's"
+        lines = [f"{whose} benchmarks: {', '.join(source.paths)}"]
+        if source.generated:
+            files = ", ".join(source.generated)
+            lines.append(f"generated files, copied from the working tree to both sides: {files}")
+        known = [*source.ignore, *source.generated]
+        if left_out := [name for name in source.left_out if not trees.is_ignored(name.rstrip("/"), known)]:
+            more = f" and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
+            lines.append(f"on neither side, because git leaves them out: {', '.join(left_out[:SHOWN])}{more}")
+        lines += dict.fromkeys(self.warnings)
+        shown = [name for name in self.origins if verbose or name in self.outside]
+        return lines + [f"{name}: {', '.join(self.origins[name])}" for name in shown]
