@@ -151,6 +151,37 @@ def test_both_sides_lack_what_a_sparse_checkout_leaves_out(small, tmp_path):
     assert (under(tmp_path / "base"), under(tmp_path / "head")) == (kept, kept)
 
 
+def test_each_side_has_its_own_commit_of_a_submodule(toy, tmp_path):
+    outer = Repository(tmp_path / "outer", {"b.txt": ""})
+    outer.git("-c", "protocol.file.allow=always", "submodule", "add", "--quiet", str(toy.root), "vendor")
+    outer.git("-C", "vendor", "checkout", "--quiet", "change-1")
+    outer.commit("vendored", {})
+    outer.git("-C", "vendor", "checkout", "--quiet", "change-2")
+    commit = outer.git("rev-parse", "vendored")
+    for state in ("moved", "committed"):
+        revisions.export(outer.root, commit, tmp_path / state / "base")
+        revisions.snapshot(outer.root, tmp_path / state / "head")
+        assert [(tmp_path / state / side / "vendor/a.txt").read_text() for side in ("base", "head")] == ["1", "2"]
+        outer.commit("committed", {})
+    outer.git("submodule", "deinit", "--quiet", "--force", "vendor")
+    with pytest.raises(GateError, match="^submodule vendor is not checked out: run git submodule update --init vendor"):
+        revisions.export(outer.root, commit, tmp_path / "absent")
+
+
+def test_missing_lfs_objects_are_named_and_present_ones_used(tmp_path):
+    name = "a" * 64
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{name}\nsize 4\n"
+    made = Repository(tmp_path / "made", {"table.bin": pointer})
+    made.commit("tracked", {".gitattributes": "*.bin filter=lfs -text\n"})
+    commit = made.git("rev-parse", "tracked")
+    with pytest.raises(GateError, match=r"^LFS objects are not in this clone: table.bin; run git lfs fetch origin "):
+        revisions.export(made.root, commit, tmp_path / "absent")
+    made.write({f".git/lfs/objects/{name[:2]}/{name[2:4]}/{name}": "here"})
+    revisions.export(made.root, commit, tmp_path / "base")
+    revisions.snapshot(made.root, tmp_path / "head")
+    assert [(tmp_path / side / "table.bin").read_text() for side in ("base", "head")] == ["here", "here"]
+
+
 def test_git_finds_the_repository_of_a_tree(small, tmp_path):
     small.git("tag", "--force", "v1", "all")
     commit, tree = small.git("rev-parse", "all"), small.root / ".git" / "tree"
@@ -199,3 +230,9 @@ def test_a_digest_depends_on_names_and_contents_but_not_on_order_or_place(tmp_pa
         hashed("more", files | {"d.py": ""}),
     ]
     assert len({wanted, *others}) == 1 + len(others)
+    links = []
+    for target in ("b", "."):  # a link to a directory counts by its target
+        (tmp_path / "one/link").unlink(missing_ok=True)
+        (tmp_path / "one/link").symlink_to(target)
+        links.append(revisions.digest(tmp_path / "one", [tmp_path / "one/link"]))
+    assert links[0] != links[1]

@@ -23,7 +23,7 @@ def test_settings_come_from_the_nearest_file_that_has_some(tmp_path):
     (part / "pyproject.toml").write_text('[project]\nname = "part"\n\n[tool.pytest.ini_options]\n')
     assert settings_folder(part) == tmp_path
     (part / "pyproject.toml").write_text(TABLE)
-    assert settings_folder(part) == part
+    assert settings_folder(part) == settings_folder(tmp_path, part) == part  # where pytest was started
 
 
 def test_the_command_line_overrides_the_settings(tmp_path):

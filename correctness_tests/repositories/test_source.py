@@ -115,19 +115,26 @@ def test_packages_come_from_this_checkout_although_another_one_is_installed(sour
     assert "python" in source().import_folders(["bench"])[0]
 
 
-def test_benchmarks_in_the_settings_must_exist(source):
-    with pytest.raises(GateError, match=r"^benchmarks 'nowhere' in \[tool.rlgauge\]: give an existing file or folder "):
-        source(benchmarks=["nowhere"]).benchmark_paths()
+def test_an_environment_of_conda_in_the_repository_is_no_code_under_test(source, tmp_path, monkeypatch):
+    write(tmp_path, {".pixi/envs/default/conda-meta/history": "", ".pixi/envs/default/lib/tool.py": ""})
+    monkeypatch.syspath_prepend(tmp_path / ".pixi/envs/default/lib")
+    assert not [folder for folder in source().import_folders(["bench"])[0] if folder.startswith(".pixi")]
 
 
-def test_a_test_outside_the_repository_is_refused(source, tmp_path):
-    with pytest.raises(GateError, match=f"^{tmp_path.parent}/site/pkg/test_a.py is not in the repository {tmp_path}: "):
-        source(names=["../site/pkg/test_a.py::test_x"]).benchmark_paths()
-
-
-def test_a_build_of_nothing_but_benchmarks_is_refused(source):
-    with pytest.raises(GateError, match=r"^no package under test: all modules are benchmarks, in \.;"):
-        source(build="make", given=[".."]).benchmark_paths()
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"benchmarks": ["nowhere"]}, r"benchmarks 'nowhere' in \[tool.rlgauge\]: give an existing file or folder "),
+        ({"names": ["../site/a.py::test_x"]}, "{folder.parent}/site/a.py is not in the repository {folder}: "),
+        ({"build": "make", "given": [".."]}, r"no package under test: all modules are benchmarks, in \.;"),
+        ({"build": "make", "lock": "requirements.txt"}, "build and lock are both set: remove lock"),
+        ({"build": "make", "depends": {"*": ["pkg"]}}, "build and depends are both set: remove depends"),
+        ({"lock": "absent.txt"}, "lock 'absent.txt': {folder} has no such file$"),
+    ],
+)
+def test_a_mistake_is_one_line(source, tmp_path, how, message):
+    with pytest.raises(GateError, match=f"^{message.format(folder=tmp_path)}"):
+        source(**how).benchmark_paths()
 
 
 def test_the_last_matching_pattern_counts(source):
@@ -142,34 +149,25 @@ def test_the_last_matching_pattern_counts(source):
     ]
 
 
-def test_a_build_excludes_a_lock_file_and_depends(source):
-    with pytest.raises(GateError, match="build and lock are both set: remove lock"):
-        source(build="make", lock="requirements.txt")
-    with pytest.raises(GateError, match="build and depends are both set: remove depends"):
-        source(build="make", depends={"*": ["pkg"]})
-
-
-def test_a_lock_file_is_on_both_sides_though_only_some_paths_are_included(source, tmp_path):
+def test_only_what_is_included_is_on_the_sides_with_the_benchmarks_and_a_lock_file(source, tmp_path):
     (tmp_path / "requirements.txt").touch()
-    assert {"pkg", "requirements.txt"} <= {*source(include=["pkg"], lock="requirements.txt").parts()}
-
-
-def test_a_lock_file_must_exist(source, tmp_path):
-    with pytest.raises(GateError, match=f"^lock 'absent.txt': {tmp_path} has no such file$"):
-        source(lock="absent.txt")
+    found = source(include=["pkg"], lock="requirements.txt")
+    found.paths = ["bench"]
+    assert found.parts() == ["pkg", "requirements.txt", "bench"]
 
 
 @pytest.mark.parametrize(
-    ("files", "library", "url"),  # of the project that has installed the library; None if it is in the root
+    ("files", "library", "url"),  # of the project that has installed the library; None if it is in the repository
     [
         ({"fast.py": ""}, LIBRARY, None),
         ({"tests/fast.py": ""}, LIBRARY, None),
+        ({"fast/__init__.py": ""}, f"fast/_{LIBRARY}", None),
         ({"fast/__init__.py": "", "setup.cfg": "[metadata]\nname = fast\n"}, f"fast/_{LIBRARY}", ""),
         ({"fast/__init__.py": "", "setup.py": ""}, f"fast/_{LIBRARY}", "file://{}"),
         ({"fast.c": "", "pyproject.toml": '[project]\nname = "fast"\n'}, LIBRARY, ""),
     ],
 )
-def test_a_compiled_file_in_the_root_or_of_an_installed_project_asks_for_a_build(
+def test_a_compiled_file_of_a_package_or_of_an_installed_project_asks_for_a_build(
     source, tmp_path, tmp_path_factory, monkeypatch, files, library, url
 ):
     site = tmp_path_factory.mktemp("site")
