@@ -15,7 +15,6 @@ from .made import FLAT_TESTS, QUICK, Gated, Repository, environment, eventually,
 FILE = "benchmarks/test_sorting.py"
 CHANGED = {"toy/sorting.py": work(slow=101, kept=100)}
 NEEDS_NEW = {"toy/new.py": "VALUE = 1\n", "benchmarks/conftest.py": "from toy.new import VALUE\n"}
-MARKED = FLAT_TESTS.replace("def test_slow", "@pytest.mark.rlgauge(core='all')\ndef test_slow")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +32,6 @@ def toy(tmp_path_factory):
             ["-k", "it"],
             "none of 1 selected test uses the fixture or mark benchmark, and -k 'it' may deselect others",
         ),
-        ({FILE: MARKED}, [], f"{FILE}::test_slow: mark rlgauge: core: unknown key (choose from cores, outputs, "),
         (
             NEEDS_NEW,
             [],
@@ -41,25 +39,21 @@ def toy(tmp_path_factory):
             "No module named 'toy.new'; both sides use",
         ),
         (
-            {"pyproject.toml": "[tool.rlgauge]\nbuilds = 1\n"},
-            [],
-            "pyproject.toml, line 2, tool.rlgauge.builds: unknown",
-        ),
-        (
             {"own.ini": "[pytest]\n", ".gitignore": "__pycache__/\nown.ini\n"},
             ["-c", "own.ini"],
             "git ignores own.ini, pytest's configuration file, so neither side has it: commit it",
         ),
-        ({}, ["-k", "nothing"], "no test is selected: -k 'nothing' matches none; change the selection"),
         (
             {FILE: f"import pytest\n\npytest.importorskip('gone')\n{FLAT_TESTS}"},
-            [],
-            f"{FILE} was skipped: could not import",
+            ["-k", "nothing"],
+            f"-k 'nothing' matches none; change the selection; {FILE} was skipped: could not import",
         ),
         ({}, ["-p", "no:benchmark"], "of pytest-benchmark, which is not loaded: remove -p no:benchmark"),
-        ({}, ["--gate-build", "make 'all"], 'build command "make \'all": not a shell command: No closing quotation'),
-        ({}, ["--gate-benchmarks", "nowhere"], "--gate-benchmarks nowhere: give an existing file or folder of this"),
-        ({}, ["--gate-benchmarks", "."], "no package under test: all modules are benchmarks, in .; "),
+        (
+            {FILE: "def test_it(codspeed_benchmark):\n    pass\n"},
+            [],
+            f"of pytest-codspeed, which is not installed: run {sys.executable} -m pip install pytest-codspeed",
+        ),
         (
             {},
             ["--gate-limit=0.01"],

@@ -125,6 +125,8 @@ def test_an_environment_of_conda_in_the_repository_is_no_code_under_test(source,
     ("how", "message"),
     [
         ({"benchmarks": ["nowhere"]}, r"benchmarks 'nowhere' in \[tool.rlgauge\]: give an existing file or folder "),
+        ({"given": ["nowhere"]}, "--gate-benchmarks nowhere: give an existing file or folder of this repository"),
+        ({"given": [".."]}, r"no package under test: all modules are benchmarks, in \.; "),
         ({"names": ["../site/a.py::test_x"]}, "{folder.parent}/site/a.py is not in the repository {folder}: "),
         ({"build": "make", "given": [".."]}, r"no package under test: all modules are benchmarks, in \.;"),
         ({"build": "make", "lock": "requirements.txt"}, "build and lock are both set: remove lock"),
