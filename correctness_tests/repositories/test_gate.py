@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from .made import FIND, FLAT_TESTS, QUICK, SAME, SLOWED, Repository, flat, sourced, work
+from .made import CLOCK, FIND, FLAT_TESTS, QUICK, SAME, SLOWED, Repository, flat, sourced, work
 
 FILE, SERVED = "benchmarks/test_sorting.py", "tests/test_served.py::TestSorting"
 SLOW, KEPT = f"{FILE}::test_slow", (f"{FILE}::test_kept[10]", f"{FILE}::test_kept[50]")
@@ -12,6 +12,8 @@ MORE = "\n\ndef test_more(benchmark):\n    benchmark(sorting.kept, NUMBERS)\n"
 IDS = """def pytest_make_parametrize_id(config, val):
     return None if config.option.verbose >= 2 else f"{val} with less than -vv"
 """
+OPTION = 'def pytest_addoption(parser):\n    parser.addoption("--toys")  # pytest rejects a second one\n'
+MOVED = {"conftest.py": None, "benchmarks/conftest.py": f"{CLOCK}\n\n{OPTION}"}
 CACHES = (
     "NUMBA_CACHE_DIR",
     "TORCHINDUCTOR_CACHE_DIR",
@@ -52,7 +54,7 @@ def served(tmp_path_factory):
     toy.write({"src/served/core.py": work(slow=110, kept=100)})
     seen.mkdir()
     variables = {"SEEN": str(seen), **dict.fromkeys((*CACHES, "PYTHONPYCACHEPREFIX"), str(users))}
-    ran = toy.gate("start", folder, rule="screen=1,confirm=2,looks=1,blocks=2,level=0.5", **variables)  # two suspects
+    ran = toy.gate("start", folder, **variables)
     assert not users.exists(), "both sides would share the user's directories"
     assert toy.git("status", "--porcelain") == "M src/served/core.py"
     assert toy.leftovers() == []
@@ -84,10 +86,13 @@ def test_each_side_keeps_what_it_compiles_in_a_folder_of_its_own(served):
 
 @pytest.fixture(scope="module")
 def generated(toy):
-    """Files that a build has left in the tree and that git ignores; the package needs the first."""
+    """Files that a build has left in the tree and that git ignores; the package needs the first.
+
+    The tag ``generated`` has a ``conftest.py`` in the root too.
+    """
     toy.at("start")
     package = {"toy/__init__.py": "from ._version import VERSION\n\n__all__ = ['VERSION']\n"}
-    toy.commit("generated", {**package, ".gitignore": "__pycache__/\ntoy/_version.py\nbuild/\n"})
+    toy.commit("generated", {**package, "conftest.py": OPTION, ".gitignore": "__pycache__/\ntoy/_version.py\nbuild/\n"})
     return {"toy/_version.py": "VERSION = 1\n", "build/toy/other.py": "VERSION = 2\n"}
 
 
@@ -111,7 +116,7 @@ def test_a_generated_file_that_base_tracks_is_a_change(tmp_path):
 
 
 def test_the_same_code_is_unchanged_and_so_is_another_benchmark_of_it(toy, generated, tmp_path):
-    toy.at("generated", {**generated, FILE: FLAT_TESTS + MORE, "README.md": "# A toy\n"})
+    toy.at("generated", {**generated, **MOVED, FILE: FLAT_TESTS + MORE, "README.md": "# A toy\n"})
     options = "--gate-resume", "--junitxml=junit.xml", "--benchmark-json=times.json", "--benchmark-autosave"
     ran = toy.gate("HEAD", tmp_path, *options)
     assert ran.code == 0, ran.text
@@ -123,14 +128,14 @@ def test_the_same_code_is_unchanged_and_so_is_another_benchmark_of_it(toy, gener
     assert len(ran.findings) == 4
 
 
-def test_a_removed_test_is_gone_although_base_lacks_a_generated_file_and_pytest_ini(toy, generated, tmp_path):
+def test_a_removed_test_is_gone_although_base_lacks_files_and_has_another_conftest(toy, generated, tmp_path):
     fewer = {FILE: FLAT_TESTS.replace("[10, 50]", "[50]"), "toy/sorting.py": work(slow=101, kept=100)}
-    toy.at("generated", {**generated, **fewer, "pytest.ini": "[pytest]\n"})
+    toy.at("generated", {**generated, **MOVED, **fewer, "pytest.ini": "[pytest]\n"})
     ran = toy.gate("HEAD", tmp_path, "--collect-only", rule=QUICK)
     assert (ran.code, "2 to time, 1 gone" in ran.text) == (0, True), ran.text
 
 
-def test_rlgauge_gate_runs_pytest_against_a_revision_or_the_one_in_the_settings(toy):
+def test_rlgauge_gate_runs_pytest_against_a_revision(toy):  # test_settings.py has it in the settings
     toy.at("start")
     options = "-k", "kept", "--collect-only", "-p", "no:cacheprovider"
     code, text = toy.run("rlgauge", "gate", "HEAD", *options)
@@ -138,10 +143,6 @@ def test_rlgauge_gate_runs_pytest_against_a_revision_or_the_one_in_the_settings(
     code, text = toy.run("rlgauge", "gate", *options)
     assert (code, len(text.splitlines())) == (2, 1), text
     assert text.startswith("rlgauge gate: give a revision, for example main, or set against = ")
-    toy.write({"pyproject.toml": '[tool.rlgauge]\nagainst = "slower"\nignore = ["pyproject.toml"]\n'})
-    code, text = toy.run("rlgauge", "gate", *options)
-    assert code == 0, text
-    assert f"against {toy.git('rev-parse', '--short=12', 'slower')}: 2 benchmarks" in text
 
 
 def test_a_shard_without_tests_passes(toy, tmp_path):
