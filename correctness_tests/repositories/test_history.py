@@ -109,15 +109,6 @@ def test_show_names_the_commit_that_slowed_a_test_across_releases(measured, monk
     assert f"| slower | 6 | `{names['slower'][:12]}` +" in capsys.readouterr().out.splitlines()[2]
 
 
-def test_a_second_call_measures_nothing(measured):
-    made, *_ = measured
-    before = entries(made)
-    code, text = made.run("rlgauge", "history", "--since", "v1", *THREE, *SELECTED)
-    assert code == 0, text
-    assert "to measure" not in text
-    assert entries(made) == before
-
-
 def test_a_new_release_is_compared_with_the_last_anchor_before_it(tmp_path):
     made, names = built(tmp_path / "repository", {name: COMMITS[name] for name in ("comment", "slower", "after")})
     made.git("tag", "v1", names["start"])
@@ -157,14 +148,16 @@ def test_a_release_that_cannot_be_written_fails_at_every_commit(tmp_path):
     assert not (made.root / ".rlgauge" / "history.jsonl").exists()
 
 
-def test_a_test_that_the_release_lacks_is_missing_and_a_commit_gets_six_pairs(tmp_path):
+def test_a_test_that_the_release_lacks_is_missing_a_commit_gets_six_pairs_and_a_second_call_measures_nothing(tmp_path):
     lacking = {**flat(), "toy/sorting.py": flat()["toy/sorting.py"].replace("def slow", "def quick")}
     made, names = built(tmp_path / "repository", {"with": flat()}, lacking)
     command = "rlgauge", "history", "--since", names["start"], "--minutes", "0.001", "--pairs", "9", *SELECTED
     code, text = made.run(*command)
     assert code == 0, text
     assert {e.case: (e.state, len(e.log_ratios)) for e in entries(made)} == {SLOW: ("missing", 0), KEPT: ("timed", 6)}
-    assert "to measure" not in made.run(*command)[1]
+    before = entries(made)
+    code, text = made.run(*command)
+    assert (code, "to measure" in text, entries(made)) == (0, False, before), text
 
 
 def test_older_commits_run_with_todays_settings_of_pytest(tmp_path):

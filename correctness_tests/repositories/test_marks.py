@@ -173,13 +173,3 @@ def test_a_wrong_mark_is_an_error(name, value, words):
     with pytest.raises(GateError) as error:
         marks.check("its mark", name, value)
     assert str(error.value) == f"its mark: {words}"
-
-
-def test_patterns_in_the_settings_name_benchmarks_and_override_marks(tmp_path):
-    settings = '[tool.rlgauge]\nbenchmarks = ["bench*", "toy/*_data.py"]\n\n[tool.rlgauge.cores]\n"*" = "one"\n'
-    made = Repository(tmp_path / "repository", {**FILES, "toy/all_data.py": "SIZE = 1\n", "pyproject.toml": settings})
-    made.write({"toy/all_data.py": "SIZE = 2\n"})
-    ran = made.gate("HEAD", tmp_path, f"{FILE}::TestMarked", rule=QUICK)
-    assert ran.code == 0, ran.text
-    assert {record["state"] for record in ran.artifact["records"].values()} == {"unchanged"}
-    assert not any(record["all_cores"] for record in ran.artifact["records"].values())

@@ -139,12 +139,13 @@ def test_a_mistake_is_one_line(source, tmp_path, how, message):
         source(**how).benchmark_paths()
 
 
-def test_the_last_matching_pattern_counts(source):
+def test_the_last_matching_pattern_counts_and_overrides_the_mark(source):
     found = source(
         cores={"bench/*": "all", "*test_x": "one"},
         tolerances={"*": 0.1, "bench/*y": 0.2},
         names=["bench/test_x", "bench/test_y"],
     )
+    found.marks = {"bench/test_x": {"cores": "all", "tolerance": 0.3}}
     assert [(case.id, case.all_cores, case.tolerance) for case in found.cases()] == [
         ("bench/test_x", False, 0.1),
         ("bench/test_y", True, 0.2),
