@@ -2,6 +2,9 @@
 
 import pytest
 
+from rlgauge.allowed import parse_renamed
+from rlgauge.rule import GateError
+
 from .made import FLAT_TESTS, QUICK, Repository, flat
 
 OLD, NEW = "benchmarks/test_sorting.py", "benchmarks/test_renamed.py"
@@ -35,23 +38,24 @@ def test_renamed_benchmarks_are_compared_and_the_others_are_matched_by_id(toy, t
     assert "each side runs its own benchmarks: " in ran.text
 
 
-@pytest.mark.parametrize("settings", ["", 'depends = { "*" = ["toy"] }'], ids=["all", "depends"])
-def test_a_changed_benchmark_is_timed_though_the_package_is_the_same(toy, tmp_path, settings):
+def test_a_changed_benchmark_is_timed_though_the_package_is_the_same(toy, tmp_path):
     toy.at("start")
-    toy.commit("settings", {"pyproject.toml": f"[tool.rlgauge]\n{settings}\n"})
+    settings = '[tool.rlgauge]\ndepends = { "*::test_slow" = ["toy"] }\n'
+    toy.commit("settings", {"pyproject.toml": settings})
     toy.at("settings", {OLD: FLAT_TESTS.replace("random(50)", "random(60)")})
-    ran = toy.gate("HEAD", tmp_path, "--gate-own-benchmarks", "-k", "slow", "--collect-only", rule=QUICK)
-    assert "1 benchmark, 1 to time" in ran.text
+    ran = toy.gate("HEAD", tmp_path, "--gate-own-benchmarks", "--collect-only", rule=QUICK)
+    assert "3 benchmarks, 3 to time" in ran.text, ran.text  # with and without depends
+
+
+def test_a_renamed_benchmark_that_is_not_selected_is_refused():
+    with pytest.raises(GateError, match="write OLD=NEW, where NEW is the id of a selected benchmark"):
+        parse_renamed(["a=b"], [SLOW])
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--gate-renamed", SLOW], "--gate-renamed: add --gate-own-benchmarks"),
-        (
-            ["--gate-own-benchmarks", "--gate-renamed", "a=b"],
-            "write OLD=NEW, where NEW is the id of a selected benchmark",
-        ),
         (
             ["--gate-own-benchmarks"],
             "base has none of these benchmark files; give the ids of its tests with --gate-renamed",
