@@ -66,24 +66,11 @@ def test_a_second_process_waits_says_so_and_begins_when_the_first_is_killed(star
     assert line_of(third.stdout) == b"measuring\n"
 
 
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    toy = Repository(tmp_path_factory.mktemp("lock") / "toy", flat() | INI)
-    toy.commit("slower", {"toy/sorting.py": work(slow=110, kept=100)})
-    return toy
-
-
-SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.py::test_kept[50]"
-
-
-@pytest.mark.parametrize(
-    "command",
-    [("pytest", "--gate-against", "HEAD~1", "-s", "-p", "no:cacheprovider"), ("rlgauge", "compare", SLOW, KEPT)],
-    ids=["gate", "compare"],
-)
-def test_a_command_that_measures_waits_for_the_lock(toy, command):
+def test_a_command_that_measures_waits_for_the_lock(tmp_path):
+    toy = Repository(tmp_path / "toy", flat() | INI)
+    toy.write({"toy/sorting.py": work(slow=110, kept=100)})
     with measurement_lock(toy.root / ".git" / "rlgauge"):
-        process = toy.start(*command)
+        process = toy.start("pytest", "--gate-against", "HEAD", "-s", "-p", "no:cacheprovider")
         try:
             output = ""
             while WAITING.format(os.getpid()) not in output:
