@@ -45,6 +45,15 @@ def passing(numbers):
 """
 
 
+FRESH = """
+
+@pytest.mark.parametrize("number", range(60))
+def test_fresh(benchmark, number):
+    benchmark(sorting.fresh, NUMBERS)
+    assert number != 59
+"""
+
+
 def named(name):
     return f"{FILE}::test_{name}"
 
@@ -70,14 +79,14 @@ def toy(tmp_path_factory):
 def ran(toy, tmp_path_factory):
     """A run with a test for each verdict; the removed test is allowed."""
     folder = tmp_path_factory.mktemp("ran")
-    after = work(kept=100, slow=110, fresh=100) + AFTER.format(folder=str(folder))
-    toy.at("start", {"toy/sorting.py": after, FILE: file_of(renamed="kept", fresh="fresh")})
+    after = work(kept=100, slow=110, fresh=1) + AFTER.format(folder=str(folder))
+    toy.at("start", {"toy/sorting.py": after, FILE: f"import pytest\n{file_of(renamed='kept')}{FRESH}"})
     return toy.gate("HEAD", folder, f"--gate-allow={named('old')}=renamed", rule=FIND)
 
 
 def test_each_test_gets_its_verdict(ran):
     assert ran.code == 1, ran.text
-    assert ran.findings == {
+    assert {name: found for name, found in ran.findings.items() if named("fresh") not in name} == {
         named("kept"): ("ok",),
         named("slow"): ("slower",),
         named("fast"): ("faster",),
@@ -85,11 +94,10 @@ def test_each_test_gets_its_verdict(ran):
         named("passing"): ("ok",),
         named("old"): ("gone",),
         named("renamed"): ("ok",),
-        named("fresh"): ("new", "base: AttributeError: module 'toy.sorting' has no attribute 'fresh'"),
         SAME: ("ok",),
         SLOWED: ("slower",),
     }
-    assert ran.failed == {"test_slow"}, "the other failing test is allowed"
+    assert ran.failed == {"test_slow", "test_fresh[59]"}, "the removed test is allowed"
     assert "Traceback" not in ran.text
 
 
@@ -102,7 +110,7 @@ def test_summary_and_markdown_show_each_verdict(ran):
     low, _, high = change.partition(" (extremes ")[2].removesuffix(")").partition(", ")
     shown = f"{base} -> {head} ({change.split()[0]}, extremes [{low}, {high}])"
     assert f"{named('slow')}: slower, {shown}, n = 3 pairs, p = {p}" in ran.text
-    counts = "1 slower, 1 gone, 1 faster, 1 new, 4 ok; 1 output changed"
+    counts = "1 error, 1 slower, 1 gone, 1 faster, 59 new, 4 ok; 1 output changed"
     assert f"failed: {counts}, " in ran.text
     assert f"\n{counts}; " in ran.markdown
     assert ran.markdown.splitlines()[0].endswith(": failed")
@@ -117,7 +125,7 @@ def test_files_of_the_package_are_only_listed_with_v(ran):
 
 def test_progress_counts_benchmarks_without_canaries(ran):
     lines = [line for line in ran.text.splitlines() if line.startswith(("gate: screen", "gate: confirm"))]
-    assert lines[0] == "gate: screen 1 of 1: 7 benchmarks on 1 core"
+    assert lines[0] == "gate: screen 1 of 1: 66 benchmarks on 1 core"
     assert lines[1].startswith("gate: confirm 1 of 3: 4 benchmarks on 1 core")
     assert "case" not in "".join(lines)
 
@@ -139,7 +147,7 @@ def test_the_artifact_holds_all_measurements(toy, ran):
     artifact, commit = ran.artifact, toy.git("rev-parse", "start")
     assert (artifact["base"], artifact["head"]) == (commit, f"{commit[:12]}+dirty")
     assert (
-        f"gate: {commit[:12]}+dirty (the working tree) against {commit[:12]}: 8 benchmarks, 7 to time, 1 gone\n"
+        f"gate: {commit[:12]}+dirty (the working tree) against {commit[:12]}: 67 benchmarks, 66 to time, 1 gone\n"
         in ran.text
     )
     numbers = ("screen", "confirm", "looks", "blocks", "level")
@@ -156,19 +164,10 @@ def test_replay_gives_the_same_verdicts_and_code(ran, capsys):
     assert (output, errors) == (ran.markdown, "")
 
 
-def test_each_of_many_new_benchmarks_runs_to_its_end(toy, tmp_path):
-    fresh = """
-
-@pytest.mark.parametrize("number", range(60))
-def test_fresh(benchmark, number):
-    benchmark(sorting.fresh, NUMBERS)
-    assert number != 59
-"""
-    tests = f"import pytest\n{file_of()}{fresh}"
-    toy.at("start", {"toy/sorting.py": work(**dict.fromkeys(NAMES, 100), fresh=1), FILE: tests})
-    ran = toy.gate("HEAD", tmp_path, "-k", "fresh or kept", rule=FIND)
-    verdicts = [ran.findings[f"{named('fresh')}[{number}]"][0] for number in range(60)]
-    assert verdicts == ["new"] * 59 + ["error"], ran.text
+def test_each_of_many_new_benchmarks_runs_to_its_end(ran):
+    *others, last = [ran.findings[named(f"fresh[{number}]")] for number in range(60)]
+    assert others == [("new", "base: AttributeError: module 'toy.sorting' has no attribute 'fresh'")] * 59
+    assert last[0] == "error"
     assert "head: its test failed: AssertionError: assert 59 != 59" in ran.text
 
 
