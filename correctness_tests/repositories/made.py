@@ -11,6 +11,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from rlgauge.artifact import Artifact
@@ -249,19 +250,19 @@ class Gated:
     text: str
     folder: Path | None = None
 
-    @property
+    @cached_property
     def artifact(self):
         return json.loads((self.folder / "gate.json").read_text())
 
-    @property
+    @cached_property
     def markdown(self):
         return (self.folder / "gate.md").read_text()
 
-    @property
+    @cached_property
     def rows(self):
         return rows(self.markdown)
 
-    @property
+    @cached_property
     def findings(self):
         """Verdict and notes of each case, recomputed from the artifact."""
         found = parse(Artifact, self.artifact).decide().findings
@@ -272,13 +273,13 @@ class Gated:
         found = parse(Artifact, self.artifact).decide().findings[name]
         return [found.base_seconds, found.head_seconds]
 
-    @property
+    @cached_property
     def ratios(self):
         """Ratio of head's time to base's in the first pair, by case; the fake clock is accurate to 0.6%."""
         records = parse(Artifact, self.artifact).records
         return {name: math.exp(log_ratio(record.screen[0])) for name, record in records.items() if record.screen}
 
-    @property
+    @cached_property
     def junit(self):
         """Verdict and failure messages of each test in the JUnit file, by test name."""
         found = {}
@@ -288,7 +289,7 @@ class Gated:
             found[case.get("name")] = properties.get("verdict"), *failures
         return found
 
-    @property
+    @cached_property
     def failed(self):
         """Names of the tests that fail in the JUnit file."""
         return {name for name, (_, *failures) in self.junit.items() if failures}

@@ -160,22 +160,6 @@ def test_a_shard_of_new_tests_measures_its_canaries(toy, tmp_path):
 
 
 @pytest.mark.slow
-def test_shards_decide_as_the_whole_does(toy, tmp_path):
-    toy.at("slower")
-    files = []
-    for number in (1, 2):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        ran = toy.gate("start", folder, f"--gate-shard={number}/2")
-        assert {SAME, SLOWED} < ran.findings.keys(), ran.text
-        files.append(folder / "gate.json")
-    code, text = toy.run("rlgauge", "merge", *files, "--markdown", tmp_path / "all.md")
-    assert code == 1, text
-    assert f"| `{SLOW}` | slower |" in text
-    assert all(f"| `{name}` | ok |" in text for name in KEPT)
-
-
-@pytest.mark.slow
 def test_the_anchor_finds_slow_drift(toy, tmp_path):
     toy.at("start")
     for step in range(9):  # each 0.5% slower, which is less than the tolerated 1%

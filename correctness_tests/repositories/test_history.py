@@ -194,8 +194,6 @@ def test_ctrl_c_keeps_whole_entries_and_leaves_no_process(measured, tmp_path):
     ("arguments", "words"),
     [
         (["--since", "HEAD"], "HEAD..HEAD: no commits; the first revision must be an ancestor of the second"),
-        (["--since", "v1", "-k", "none"], "no benchmark is selected by: -k none; change the selection"),
-        (["--since", "v1", "--bogus"], "unrecognized arguments: --bogus"),
         (["--since", "v1", "--file", "README.md"], "README.md, line 1: not a line that rlgauge history writes: "),
         (["--since", "v1", "--file", "other.jsonl"], "other.jsonl: its ratios were measured on a-machine, not on "),
         (["show", "--file", "other.jsonl"], "other.jsonl: no ratios of this branch's commits; "),

@@ -166,36 +166,27 @@ def ran(tmp_path_factory):
     return ran
 
 
-def test_workers_disable_plugins_whose_options_are_in_addopts(ran):
-    assert ran.findings[f"{FILE}::test_plugins"] == ("ok",)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "plugins",  # workers disable plugins whose options are in addopts
+        "given",  # and load those that a variable names
+        "skipped",  # benchmarks that addopts skip or disable in other runs are timed
+        "data",  # options may name files beside the repository and in it
+        "process",  # a process that a test starts reads no requests without capture
+    ],
+)
+def test_settings_of_a_project_do_not_keep_a_test_from_being_timed(ran, name):
+    assert ran.findings[f"{FILE}::test_{name}"] == ("ok",)
 
 
 def test_a_timeout_of_the_session_does_not_end_the_gate(ran):
     assert {f"{FILE}::{name}" for name in ran.junit} == ran.findings.keys() - {SAME, SLOWED}
 
 
-def test_plugins_that_a_variable_names_are_loaded_in_workers(ran):
-    assert ran.findings[f"{FILE}::test_given"] == ("ok",)
-
-
-def test_benchmarks_that_addopts_skip_or_disable_in_other_runs_are_timed(ran):
-    assert ran.findings[f"{FILE}::test_skipped"] == ("ok",)
-
-
-def test_options_may_name_files_beside_the_repository_and_in_it(ran):
-    assert ran.findings[f"{FILE}::test_data"] == ("ok",)
-
-
-def test_a_process_that_a_test_starts_reads_no_requests_without_capture(ran):
-    assert ran.findings[f"{FILE}::test_process"] == ("ok",)
-
-
-def test_a_flaky_test_that_fails_is_not_run_again(ran):
+def test_a_flaky_test_that_fails_is_not_run_again_and_hooks_may_look_for_fixtures_and_functions(ran):
     verdict, why = ran.findings[f"{FILE}::test_flaky"]
     assert (verdict, "its test failed: " in why) == ("error", True)
-
-
-def test_hooks_of_a_project_may_look_for_fixtures_and_functions(ran):
     assert ran.failed == {"test_flaky"}
 
 
