@@ -12,7 +12,7 @@ from rlgauge.resume import conditions, fingerprints, hash_of_installed
 from rlgauge.workers import Side
 
 from .made import SAME, SLOWED, Gated, Repository, flat
-from .test_merge import artifact
+from .test_merge import CASES, artifact
 
 SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.py::test_kept[10]"
 RULE = "screen=3,confirm=1,looks=1,blocks=3,level=0.5"
@@ -57,19 +57,10 @@ def test_an_interrupted_run_keeps_its_whole_pairs_and_is_incomplete(interrupted,
         assert "the run was interrupted; repeat its command with --gate-resume" in output
 
 
-@pytest.mark.parametrize(
-    ("files", "options", "differing"),
-    [
-        ({"toy/table.csv": "1, 2\n"}, [], "head's files"),
-        pytest.param({}, ["--gate-seed=1"], "seed", marks=pytest.mark.slow),
-        pytest.param({}, ["-k", "slow"], "base's command, head's command, selected tests", marks=pytest.mark.slow),
-    ],
-)
-@pytest.mark.usefixtures("interrupted")
-def test_a_changed_run_starts_over_and_says_what_differs(toy, interrupted, tmp_path, files, options, differing):
-    toy.at("start", flat(slow=120) | files)
+def test_a_changed_run_starts_over_and_says_what_differs(toy, interrupted, tmp_path):
+    toy.at("start", flat(slow=120) | {"toy/table.csv": "1, 2\n"})
     (tmp_path / "gate.json").write_text((interrupted.folder / "kept.json").read_text())
-    process = toy.start(*toy.command("start", tmp_path, "--gate-resume", *options, rule=RULE))
+    process = toy.start(*toy.command("start", tmp_path, "--gate-resume", rule=RULE))
     output = ""
     while "screen 1 of" not in output:  # before anything is measured
         line = process.stdout.readline()
@@ -77,7 +68,7 @@ def test_a_changed_run_starts_over_and_says_what_differs(toy, interrupted, tmp_p
         output += line
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
-    assert f"gate: starting over: changed since the interrupted run: {differing}\n" in output
+    assert "gate: starting over: changed since the interrupted run: head's files\n" in output
     assert json.loads((tmp_path / "gate.json").read_text()) == interrupted.artifact, "nothing new was measured"
 
 
@@ -109,12 +100,14 @@ def test_files_that_the_run_writes_are_no_change(tmp_path):
     assert hashes[0] == hashes[1] != hashes[2]
 
 
-def test_pairs_of_another_machine_are_not_reused():
+def test_pairs_of_another_machine_seed_or_selection_are_not_reused():
     machine = {"cpu_model": "abacus", "vectors": "avx2", "cores": 2, "python": "3.11.7", "versions": {"numpy": "2.0"}}
+    others = {"vectors": "avx512f"}, {"cores": 4}, {"python": "3.12.0"}, {"versions": {"numpy": "2.1"}}
+    changed = [("machine", artifact({}, machine=machine | other)) for other in others]
+    changed += [("seed", artifact({}, machine=machine, seed=1)), ("selected tests", artifact(CASES, machine=machine))]
     before = conditions(artifact({}, machine=machine))
-    for changed in ({"vectors": "avx512f"}, {"cores": 4}, {"python": "3.12.0"}, {"versions": {"numpy": "2.1"}}):
-        now = conditions(artifact({}, machine=machine | changed))
-        assert [name for name in now if now[name] != before[name]] == ["machine"]
+    for wanted, now in ((name, conditions(other)) for name, other in changed):
+        assert [name for name in now if now[name] != before[name]] == [wanted]
 
 
 def test_another_version_of_a_package_changes_the_hash_of_those_installed(tmp_path, monkeypatch):
