@@ -8,8 +8,6 @@ import sys
 import pytest
 
 from correctness_tests.waiting import started
-from rlgauge.demo import meaning
-from rlgauge.rule import Finding
 
 from .made import Repository, eventually
 
@@ -36,17 +34,6 @@ def test_the_demo_leaves_an_existing_folder_alone(tmp_path):
     assert done.returncode == 2
     assert done.stderr == "rlgauge demo: . exists; name a folder that does not exist yet\n"
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("pairs", "words"),
-    [
-        (3, "+1.0% (extremes -1.0, +2.0) is the change with its smallest and largest value, over 3 pairs"),
-        (8, "+1.0% [-1.0, +2.0] is the change with its 95% interval, over 8 pairs"),
-    ],
-)
-def test_the_demo_explains_extremes_of_few_pairs(pairs, words):
-    assert words in meaning(Finding("ok", ratio=1.01, low=0.99, high=1.02, pairs=pairs))
 
 
 def test_an_interrupted_demo_lets_the_gate_tidy_up_and_leaves_the_repository_of_a_hook_alone(tmp_path):

@@ -7,14 +7,6 @@ from .made import CLOCK, QUICK, SAME, SLOWED, Repository, flat
 
 ERRORS = {  # a test's code, and its error; on base, ``slow`` does 100 units of work
     "never": ("def test_never(benchmark):\n    pass\n", "it never calls benchmark: call benchmark(function, ...)"),
-    "twice": (
-        "def test_twice(benchmark):\n    benchmark(counted)\n    benchmark(counted)\n",
-        "its test failed: it calls benchmark twice: split the test",
-    ),
-    "awaits": (
-        "async def awaited():\n    pass\n\n\ndef test_awaits(benchmark):\n    benchmark(awaited)\n",
-        "its test failed: the timed function is async, so a call does no work",
-    ),
     "teardown": (
         "@pytest.fixture\ndef left():\n    yield\n    assert not on_base()\n\n\n"
         "def test_teardown(benchmark, left):\n    benchmark(counted)\n",
