@@ -12,8 +12,8 @@ MORE = "\n\ndef test_more(benchmark):\n    benchmark(sorting.kept, NUMBERS)\n"
 IDS = """def pytest_make_parametrize_id(config, val):
     return None if config.option.verbose >= 2 else f"{val} with less than -vv"
 """
-OPTION = 'def pytest_addoption(parser):\n    parser.addoption("--toys")  # pytest rejects a second one\n'
-MOVED = {"conftest.py": None, "benchmarks/conftest.py": f"{CLOCK}\n\n{OPTION}"}
+ONCE = 'import builtins\n\nassert not hasattr(builtins, "toys")\nbuiltins.toys = "loaded"\n'  # fails in a process that loads it twice
+MOVED = {"conftest.py": None, "benchmarks/conftest.py": f"{CLOCK}\n\n{ONCE}"}
 CACHES = (
     "NUMBA_CACHE_DIR",
     "TORCHINDUCTOR_CACHE_DIR",
@@ -92,7 +92,7 @@ def generated(toy):
     """
     toy.at("start")
     package = {"toy/__init__.py": "from ._version import VERSION\n\n__all__ = ['VERSION']\n"}
-    toy.commit("generated", {**package, "conftest.py": OPTION, ".gitignore": "__pycache__/\ntoy/_version.py\nbuild/\n"})
+    toy.commit("generated", {**package, "conftest.py": ONCE, ".gitignore": "__pycache__/\ntoy/_version.py\nbuild/\n"})
     return {"toy/_version.py": "VERSION = 1\n", "build/toy/other.py": "VERSION = 2\n"}
 
 
