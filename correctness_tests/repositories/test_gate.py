@@ -12,7 +12,7 @@ MORE = "\n\ndef test_more(benchmark):\n    benchmark(sorting.kept, NUMBERS)\n"
 IDS = """def pytest_make_parametrize_id(config, val):
     return None if config.option.verbose >= 2 else f"{val} with less than -vv"
 """
-ONCE = 'import builtins\n\nassert not hasattr(builtins, "toys")\nbuiltins.toys = "loaded"\n'  # fails in a process that loads it twice
+ONCE = 'import builtins\n\nassert not hasattr(builtins, "toys")\nbuiltins.toys = "loaded"\n'  # fails if loaded twice
 MOVED = {"conftest.py": None, "benchmarks/conftest.py": f"{CLOCK}\n\n{ONCE}"}
 CACHES = (
     "NUMBA_CACHE_DIR",
