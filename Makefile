@@ -85,7 +85,7 @@ report: setup  ## plot all results in one HTML page, .cache/report.html; PNG=FIL
 	$(BIN)/python -m perf_tests.report.html .cache/bench.json $(sort $(wildcard .cache/threads-*.json)) $(GIVEN) \
 	  --output .cache/report.html $(if $(PNG),--png '$(PNG)')
 
-peers: setup  ## compare with other installed libraries, into .cache/peers.json; ARGS='--only snake-plain'
+peers: setup  ## compare with other installed libraries, and write .cache/peers.json; ARGS='--only snake-plain' selects one
 	mkdir -p .cache
 	$(BIN)/rlgauge compare --file perf_tests/peers/comparisons.toml --json .cache/peers.json $(ARGS)
 
@@ -97,7 +97,7 @@ gate: setup  ## check whether the working tree is slower than a revision: make g
 test: setup  ## run the correctness tests, except the slow ones
 	$(TESTS) -m 'not slow' $(BESIDE)
 
-test-slow: setup browser  ## run the slow tests: learning, every id, whole runs
+test-slow: setup browser  ## run the slow tests: learning, every benchmark id, whole runs
 	$(TESTS) -m 'slow and not alone' $(BESIDE)
 	$(TESTS) -m 'slow and alone' || [ $$? = 5 ]  # no test selected
 
@@ -121,7 +121,7 @@ $(NES_STAMP): $(STAMP) $(NES_LOCK)
 test-nes: $(NES_STAMP)  ## run the tests of the NES game; installs it into .venv-nes (40 MB)
 	RL_PERF_REQUIRE=gym_super_mario_bros,nes_py PYTHONPATH=$(CURDIR) $(NES)/bin/python -m pytest correctness_tests/mario/test_nes.py
 
-mutants: setup  ## check that the tests notice each bug of tools/mutants; ARGS= narrows: make mutants ARGS=pirl
+mutants: setup  ## check that the tests notice each bug in tools/mutants; ARGS=pirl selects some
 	$(BIN)/python tools/mutants/run.py $(ARGS)
 
 browser:
@@ -130,7 +130,7 @@ browser:
 	  || echo 'no browser is installed, and apt-get could not install one; the report needs it: apt-get install chromium'
 
 TRAINED := train train-parallel train-impala train-impala-parallel train-a2c train-a3c
-train: setup  ## train PPO on Procgen; also train-parallel, -impala, -impala-parallel, -a2c, -a3c; each also with -timed (DURATION=1h)
+train: setup  ## train PPO on Procgen; variants: train-parallel, -impala, -impala-parallel, -a2c, -a3c; add -timed to any (DURATION=1h)
 train: CONFIG = ppo
 train-parallel: CONFIG = ppo_parallel
 train-impala: CONFIG = impala
@@ -182,7 +182,7 @@ history: setup  ## compare every commit after SINCE with the release before it, 
 	$(BIN)/python -m rlgauge history --since '$(SINCE)' perf_tests $(SELECTION) $(ARGS)
 	$(BIN)/python -m rlgauge history show
 
-asv: setup  ## time HEAD~1 and HEAD with ASV, into .asv/html; or make asv RANGE=A..B
+asv: setup  ## time HEAD~1 and HEAD, or RANGE=A..B, with ASV, and write .asv/html
 	@test -f ~/.asv-machine.json || $(BIN)/python -m asv machine --yes
 	$(BIN)/python -m asv run --show-stderr '$(RANGE)'
 	$(BIN)/python -m asv publish
@@ -195,10 +195,10 @@ results: setup  ## time all benchmarks, and update results/ and the README
 	$(MAKE) peers
 	$(MAKE) browser report PNG=results/report.png
 
-claims: setup  ## measure the published claims, for the README (an hour or more); with WORKLOAD=snake, only print them
+claims: setup  ## measure the published claims, and update the README (an hour or more); WORKLOAD=snake only prints those of snake
 	$(BIN)/python -m perf_tests.claims $(WORKLOAD) $(if $(WORKLOAD),,--pages)
 
-claims-returns: setup  ## train both versions for the claims about returns, from five seeds; reuses finished trainings
+claims-returns: setup  ## train both versions for the claims about returns, from five seeds; reuses finished runs
 	$(BIN)/python -m perf_tests.claims.returns
 
 clean:  ## remove the environments, caches and results
