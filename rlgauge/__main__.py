@@ -13,7 +13,6 @@ from pathlib import Path
 
 from . import report
 from .artifact import Artifact, read
-from .benchmarks.installed import version
 from .benchmarks.source import Benchmarks
 from .command import ended
 from .compare import WIDE, all_cases, resolve_id
@@ -23,6 +22,7 @@ from .config import read as read_settings
 from .config import settings_folder
 from .fields import FieldError, seconds
 from .files import RESERVED, reserved
+from .machine import version
 from .merge import merge_artifacts
 from .options import parse_rule
 from .plan import OUTPUTS, Plan

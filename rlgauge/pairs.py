@@ -22,6 +22,7 @@ from .statistics import Block, error_of_median, log_ratios
 from .workers import Side, Worker, WorkerError, ask_both
 
 PAIR_SECONDS, MIN_BLOCKS = 6.0, 2  # maximum seconds of a case's blocks in a pair; minimum number of blocks
+QUICK_PAIR_SECONDS = 3.0  # the same maximum in a quick comparison: its time is better spent on more pairs
 NOISY_FACTOR, NOISY_SECONDS = 4, 0.5  # factor on a noisy case's blocks; their maximum seconds unless thorough
 MAX_ERROR = 0.01  # error of a pair's median below which no more blocks are measured
 COSTLY_SECONDS, COSTLY_FACTOR = 10.0, 2  # preparation time from which a case is costly; factor on its blocks
@@ -93,8 +94,9 @@ class Cores:
         samples = int(min(most, math.ceil(self.min_turn / (calls * call))))
         warm = call < (MIN_COLD_CALL if self.one is not None else MIN_COLD_CALL_ON_ALL)
         block = 4 * wall * (samples * calls + warm)
-        most = max(1 if quick else MIN_BLOCKS, math.floor(PAIR_SECONDS / block))
-        turns = 1 if quick and block > PAIR_SECONDS else 2
+        longest = QUICK_PAIR_SECONDS if quick else PAIR_SECONDS
+        most = max(1 if quick else MIN_BLOCKS, math.floor(longest / block))
+        turns = 1 if quick and block > longest else 2
         return SamplePlan(calls, samples, warm, most, math.floor(NOISY_SECONDS / block), turns)
 
     @property
@@ -215,9 +217,10 @@ class Pairs:
         with place.share_core():
             blocks = self.measure_blocks({name: plan}, lambda _: self.block(workers, name, plan), thorough)[name]
         with as_case_error(name):
-            for worker, identity in zip(workers, self.identities(name), strict=True):
+            replies = self.close_replies[name] = []
+            for worker, identity in zip(workers, self.identities(name), strict=True):  # in turn, as one call is made
                 worker.ask("close", identity=identity)
-            replies = self.close_replies[name] = [worker.reply() for worker in workers]
+                replies.append(worker.reply())
         for side, reply in zip(self.sides, replies, strict=True):
             if "failed" in reply:
                 record.state, record.words = "error", f"{side.name}: {reply['failed']}"

@@ -38,7 +38,7 @@ def test_slow(benchmark):
 CHANGED = work(slow=100) + "# changed\n"
 
 
-def tested(*modules, folder="tests", uses=USES):
+def files_timing(*modules, folder="tests", uses=USES):
     """Return the files of a repository with a benchmark of each module."""
     files = {".gitignore": "__pycache__/\n*.egg-info/\n.rlgauge/\nbuild/\n", f"{folder}/conftest.py": CLOCK}
     return files | {f"{folder}/test_{name.partition('.')[0]}.py": uses.format(module=name) for name in modules}
@@ -78,16 +78,20 @@ def installed(tmp_path_factory, python):
     siblings = {  # two libraries and a service that uses one of them
         "apps/svc/pyproject.toml": PROJECT.format("svc") + '\n[tool.setuptools]\npackages = ["svc"]\n',
         "apps/svc/svc/__init__.py": "from core import slow\n",
-        **tested("svc", folder="apps/svc/tests"),
+        **files_timing("svc", folder="apps/svc/tests"),
     }
     for name in ("core", "other"):
         siblings[f"libs/{name}/pyproject.toml"] = PROJECT.format(name)
         siblings[f"libs/{name}/src/{name}/__init__.py"] = work(slow=100)
-    grown = {"pyproject.toml": PROJECT.format("grown"), "src/grown/__init__.py": work(slow=100), **tested("grown")}
+    grown = {
+        "pyproject.toml": PROJECT.format("grown"),
+        "src/grown/__init__.py": work(slow=100),
+        **files_timing("grown"),
+    }
     spaced = {
         "pyproject.toml": PROJECT.format("spaced") + '\n[tool.setuptools.packages.find]\ninclude = ["space*"]\n',
         "space/old/__init__.py": work(slow=100),
-        **tested("space.old"),
+        **files_timing("space.old"),
     }
     made = {
         name: Repository(tmp_path_factory.mktemp(name), files)
@@ -140,7 +144,7 @@ def test_a_project_has_its_installed_version_in_the_environment_of_a_lock_file(t
         WHEEL: wheel(),
         "locked/__init__.py": work(slow=100) + version,
     }
-    made = Repository(tmp_path / "repository", files | tested("locked"))
+    made = Repository(tmp_path / "repository", files | files_timing("locked"))
     install(python, made.root)
     made.write({"lock.txt": f"./{BARE}\n", BARE: wheel("bare")})
     code, text = gated(made, tmp_path, python=python)
@@ -167,7 +171,7 @@ SERVICE = {"apps/svc/pyproject.toml": PROJECT.format("svc"), "apps/svc/svc/__ini
 
 def test_sibling_projects_that_are_installed_as_copies_are_run_from_each_sides_tree(tmp_path):
     core, sub = "libs/core/src/core/__init__.py", "apps/sub/python/sub/__init__.py"
-    files = SERVICE | tested("svc", "sub", "fast", folder="apps/svc/tests")
+    files = SERVICE | files_timing("svc", "sub", "fast", folder="apps/svc/tests")
     files |= {"libs/core/pyproject.toml": PROJECT.format("core"), core: work(slow=100)}
     files |= {"apps/sub/pyproject.toml": PROJECT.format("Sub"), sub: work(slow=100)}
     files |= {"libs/fast/pyproject.toml": PROJECT.format("fast"), "libs/fast/lib.rs": ""}  # compiled, and unchanged
@@ -188,7 +192,9 @@ def test_a_changed_sibling_project_that_is_only_found_where_it_is_installed_asks
     tmp_path, source, compiled, uses
 ):
     files = {"libs/fast/pyproject.toml": PROJECT.format("fast"), f"libs/fast/{source}": work(slow=100)}
-    made = Repository(tmp_path / "repository", SERVICE | files | tested("fast", folder="apps/svc/tests", uses=uses))
+    made = Repository(
+        tmp_path / "repository", SERVICE | files | files_timing("fast", folder="apps/svc/tests", uses=uses)
+    )
     url = made.root / "libs/fast" if compiled else None
     made.at("start", {f"libs/fast/{source}": CHANGED, **copied(tmp_path / "site", "fast", *compiled, url=url)})
     code, text = gated(made, tmp_path, COLLECT, at="apps/svc", PYTHONPATH=str(tmp_path / "site"))
@@ -199,7 +205,7 @@ def test_a_changed_sibling_project_that_is_only_found_where_it_is_installed_asks
 
 def test_the_root_of_pytest_may_lie_below_the_package(tmp_path):
     files = {"valid/__init__.py": work(slow=100), "tests/benchmarks.ini": "[pytest]\n"}
-    made = Repository(tmp_path / "repository", files | tested("valid", folder="tests/unit/benchmarks"))
+    made = Repository(tmp_path / "repository", files | files_timing("valid", folder="tests/unit/benchmarks"))
     made.at("start", {"valid/__init__.py": work(slow=200)})
     code, text = gated(made, tmp_path, COLLECT, "-c", "tests/benchmarks.ini", "tests/unit/benchmarks")
     assert (code, "1 benchmark, 1 to time" in text) == (0, True), text
@@ -209,14 +215,14 @@ def test_the_root_of_pytest_may_lie_below_the_package(tmp_path):
 def test_an_import_from_the_working_tree_is_refused(tmp_path):
     made = Repository(tmp_path / "repository", {"pkg/__init__.py": "", "hidden/deep.py": work(slow=100)})
     front = f"import sys\n\nsys.path.insert(0, {str(made.root / 'hidden')!r})\n"
-    made.commit("tests", tested("deep") | {"tests/conftest.py": front + CLOCK})
+    made.commit("tests", files_timing("deep") | {"tests/conftest.py": front + CLOCK})
     code, text = gated(made, tmp_path, against="tests")
     assert code == 2, text
     assert f"base imports {made.root / 'hidden/deep.py'} from the repository instead of its own tree" in text
 
 
 def test_each_side_imports_its_source_although_a_build_in_an_ignored_folder_is_on_the_path(tmp_path):
-    made = Repository(tmp_path / "repository", {"src/pkg/__init__.py": work(slow=100), **tested("pkg")})
+    made = Repository(tmp_path / "repository", {"src/pkg/__init__.py": work(slow=100), **files_timing("pkg")})
     # such as build/__editable__.pkg-1, which a strict editable install of setuptools adds to the path
     made.at("start", dict.fromkeys(("src/pkg/__init__.py", "build/lib/pkg/__init__.py"), work(slow=200)))
     code, text = gated(made, tmp_path, PYTHONPATH=str(made.root / "build/lib"))
@@ -230,7 +236,7 @@ def test_folders_may_be_links_or_named_like_other_modules_and_names_of_files_nee
         "pluggy/release.py": "VERSION = 1\n",
         "pkg/__init__.py": work(slow=100),
         os.fsdecode(b"pkg/\xe9.txt"): "",
-        **tested("pkg", folder="python/tests"),
+        **files_timing("pkg", folder="python/tests"),
         "python/tests/conftest.py": f"{CLOCK}\nfrom platform import system\nfrom queue import Queue\n",
     }
     made = Repository(tmp_path / "repository", files)
@@ -246,7 +252,7 @@ DEPENDING = {
     "pkg/__init__.py": "",
     "pkg/one.py": f"import contextlib\n\nwith contextlib.suppress(OSError):\n    open('absent')\n\n{work(slow=100)}",
     "pkg/two.py": work(slow=100),
-    **tested(),
+    **files_timing(),
     "tests/test_one.py": USES.format(module="pkg.one"),
     "tests/test_two.py": USES.format(module="pkg.two"),
 }
@@ -307,7 +313,7 @@ def test_a_file_that_is_loaded_and_not_depended_on_is_an_error_that_names_it(tmp
         "pkg/extra.py": "",
         "pkg/table.py": READS_ROWS,
         "pkg/rows.json": "[1]\n",
-        **tested(),
+        **files_timing(),
         "tests/test_late.py": LATE,
         "tests/data/__init__.py": "",
         "tests/data/conftest.py": "import pkg.table\n",
@@ -365,7 +371,7 @@ test_again = test_slow
 
 def test_code_that_a_test_finds_by_the_name_of_the_repository_is_that_of_its_side(tmp_path):
     wrong = BY_NAME.format(start=f"Path({str(tmp_path / 'toy/tests')!r})").replace("helper", "other")
-    tests = tested() | {"tests/test_own.py": BY_NAME.format(start="Path(__file__)"), "tests/test_wrong.py": wrong}
+    tests = files_timing() | {"tests/test_own.py": BY_NAME.format(start="Path(__file__)"), "tests/test_wrong.py": wrong}
     script = {"profile.py": "raise SystemExit('a script')\n"} if sys.version_info >= (3, 11) else {}
     tools = {f"tools/{name}.py": work(slow=100) for name in ("helper", "other")}
     toy = Repository(tmp_path / "toy", tests | tools | {"pkg.py": "", **script})

@@ -45,9 +45,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--minutes",
         type=float,
-        default=54.0,
+        default=50.0,
         metavar="N",
-        help="stop adding pairs to unclear claims after N minutes (default: 54)",
+        help="stop adding pairs to unclear claims after N minutes (default: 50)",
     )
     parser.add_argument("--fresh", action="store_true", help="discard the results of an interrupted run")
     parser.add_argument(
