@@ -45,7 +45,7 @@ SEVERAL = [one | other for one, other in itertools.combinations(CHANGES, 2)]  # 
 
 @grid(
     form=("full", "sparse"), backend=("numpy",), batch_size=(1, 8), side=SIDES,
-    gate=[dict(form="full", batch_size=1, side=84)], bench=[dict(side=84)],
+    gate=[dict(form="full", batch_size=1, side=84)], bench=[dict(side=84)],  # the source's size
 )  # fmt: skip
 def test_preprocess(bench, seed, form, backend, batch_size, side):
     op = build(mario.preprocess(seed, batch_size, side), form, backend)
@@ -56,7 +56,8 @@ def test_preprocess(bench, seed, form, backend, batch_size, side):
 @grid(
     form=("naive", "local_queues", "full"), backend=("numpy",), collectors=(1, 2, 4), side=SIDES, frames=(1, 4),
     exclude=[dict(side=128, frames=4)],
-    gate=[dict(form="full", collectors=2, side=84, frames=1)], bench=[dict(collectors=2, side=84, frames=1)],
+    gate=[dict(form="full", collectors=2, side=84, frames=1)],
+    bench=[dict(collectors=2, side=84, frames=1)],  # as in the pipeline, which stores a frame once
 )  # fmt: skip
 def test_transport(bench, seed, form, backend, collectors, side, frames):
     op = build(mario.transport(seed, collectors, side, frames), form, backend)
@@ -65,7 +66,7 @@ def test_transport(bench, seed, form, backend, collectors, side, frames):
 
 @grid(
     form=FORMS, backend=("numpy",), batch_size=(1000, 2000), side=SIDES,
-    gate=[dict(form="full", batch_size=1000, side=84)], bench=[dict(side=84)],
+    gate=[dict(form="full", batch_size=1000, side=84)], bench=[dict(side=84)],  # the source's size
 )  # fmt: skip
 def test_push(bench, seed, form, backend, batch_size, side):
     op = build(mario.push(seed, batch_size, side), form, backend)
@@ -76,7 +77,9 @@ def test_push(bench, seed, form, backend, batch_size, side):
     form=FORMS, backend=("numpy",), batch_size=(256, 512, 1024), capacity=(10_000, 25_000, 50_000), side=SIDES,
     exclude=[dict(capacity=(25_000, 50_000), side=128)],
     gate=[dict(form="full", batch_size=256, capacity=10_000, side=84)],
-    bench=[dict(batch_size=256, capacity=50_000, side=84), dict(batch_size=256, capacity=10_000)],
+    bench=[  # larger batches take longer in proportion
+        dict(batch_size=256, capacity=50_000, side=84), dict(batch_size=256, capacity=10_000),
+    ],
 )  # fmt: skip
 def test_sample(bench, seed, form, backend, batch_size, capacity, side):
     op = build(mario.sample(seed, batch_size, capacity, side), form, backend)
@@ -86,7 +89,8 @@ def test_sample(bench, seed, form, backend, batch_size, capacity, side):
 @grid(
     form=FORMS, backend=("numpy",), batch_size=(256, 512, 1024), capacity=(10_000, 50_000), side=SIDES,
     exclude=[dict(side=128, batch_size=(512, 1024)), dict(side=128, capacity=50_000)],
-    gate=[dict(form="full", batch_size=256, capacity=10_000, side=84)], bench=[dict(batch_size=256, capacity=50_000)],
+    gate=[dict(form="full", batch_size=256, capacity=10_000, side=84)],
+    bench=[dict(batch_size=256, capacity=50_000)],  # the source's; larger batches take longer in proportion
 )  # fmt: skip
 def test_per_sample(bench, seed, form, backend, batch_size, capacity, side):
     op = build(mario.per_sample(seed, batch_size, capacity, side), form, backend)
@@ -96,7 +100,8 @@ def test_per_sample(bench, seed, form, backend, batch_size, capacity, side):
 @grid(
     form=FORMS, backend=("numpy",), batch_size=(256, 512, 1024), capacity=(10_000, 50_000), side=SIDES,
     exclude=[dict(side=128, batch_size=(512, 1024)), dict(side=128, capacity=50_000)],
-    gate=[dict(form="full", batch_size=256, capacity=10_000, side=84)], bench=[dict(batch_size=256, capacity=50_000)],
+    gate=[dict(form="full", batch_size=256, capacity=10_000, side=84)],
+    bench=[dict(batch_size=256, capacity=50_000)],  # the source's; larger batches take longer in proportion
 )  # fmt: skip
 def test_per_update(bench, seed, form, backend, batch_size, capacity, side):
     op = build(mario.per_update(seed, batch_size, capacity, side), form, backend)
@@ -162,7 +167,10 @@ def test_train_step_with(bench, seed, form, backend, batch_size, tensors):
 
 
 @pytest.mark.rlgauge(tolerance=ROUNDED)
-@grid(form=("full", "bfloat16"), backend=("torch", "torch-cuda"), batch_size=(256,))
+@grid(
+    form=("full", "bfloat16", "float16"), backend=("torch", "torch-cuda"), batch_size=(256,),
+    exclude=[dict(form="float16", backend="torch")],
+)  # fmt: skip
 def test_train_step_memory(bench, seed, form, backend, batch_size):
     op = build(mario.train_step(seed, batch_size, 84), form, backend)
     bench(op.call, *op.args, **op.keywords | {"figures": lambda: of_torch(op)})
@@ -179,7 +187,7 @@ def test_forward(bench, seed, form, backend, batch_size):
 
 
 @pytest.mark.rlgauge(tolerance=ROUNDED)
-@grid(form=("naive", "only_precision", "full", "bfloat16"), backend=("torch-cuda",), batch_size=(256,))
+@grid(form=("naive", "only_precision", "full", "bfloat16", "float16"), backend=("torch-cuda",), batch_size=(256,))
 def test_forward_on_gpu(bench, seed, form, backend, batch_size):
     op = build(mario.forward(seed, batch_size), form, backend)
     bench(op.call, *op.args, **op.keywords)
@@ -199,7 +207,7 @@ def test_backward(bench, seed, form, backend, batch_size):
 
 
 @pytest.mark.rlgauge(tolerance=ROUNDED)
-@grid(form=("naive", "only_precision", "full", "bfloat16"), backend=("torch-cuda",), batch_size=(256,))
+@grid(form=("naive", "only_precision", "full", "bfloat16", "float16"), backend=("torch-cuda",), batch_size=(256,))
 def test_backward_on_gpu(bench, seed, form, backend, batch_size):
     op = build(mario.backward(seed, batch_size), form, backend)
     bench(op.call, *op.args, **op.keywords)

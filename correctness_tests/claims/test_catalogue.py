@@ -16,7 +16,7 @@ NAMES = {
     "throughput-b32 throughput-peak throughput-table latency-forward precision-neuron precision-jax",
     "snake": "overall overall-equal-work batched-tensors memory-time memory-bytes inference-mode train-every-4 "
     "threads batch-gpu gpu amp vectorised async bf16-cpu int8 ddp batch-128-256 every-8-16 max-steps tensors-on-device "
-    "compile tf32-cudnn",
+    "compile tf32 cudnn",
     "mario": "lock-wait-local lock-wait-ring lock-contention collection-local collection-ring amp-forward amp-backward "
     "compile sync accumulate uint8 prealloc threads batchnorm gpu-utilisation batches epoch overall lockfree-most "
     "amp-memory batchnorm-convergence threads-variance overall-cpu",
@@ -80,7 +80,7 @@ def test_shipped_pipelines_are_the_sources_configurations():
         ({"contexts": {"alone": ["test_act[naive-torch-1]", "test_act[ful-torch-1]"]}}, "unknown test 'test_act[ful-"),
         ({"same": "returns", "evidence": {"alone": "snake"}}, "unknown trial 'snake'; did you mean 'snake-"),
         ({"same": "returns"}, "Value error, evidence: name a trial for each context if same is 'returns', and none "),
-        ({"contexts": {}}, "Value error, add contexts or figures"),
+        ({"contexts": {}}, "Value error, the claim compares nothing; add contexts or figures"),
         ({"lest": 2.0}, "lest: Extra inputs are not permitted"),
     ],
 )

@@ -19,7 +19,6 @@ from .toy import OTHER, claim
 
 
 def run(*arguments):
-    """Run the command; return its exit code, output and errors."""
     command = [sys.executable, "-m", "perf_tests.claims", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment(), timeout=900)
     return done.returncode, done.stdout, done.stderr
@@ -32,17 +31,10 @@ def test_list_prints_a_line_for_each_claim():
     assert [line.partition(":")[0] for line in out.splitlines()] == wanted
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["chess"], "unknown workload 'chess' (choose from mario, pirl, "),
-        (["--minutes", "-1"], "--minutes -1: choose 0 or more"),
-    ],
-)
-def test_a_mistake_is_one_line_and_code_2(arguments, words):
-    code, _, err = run(*arguments)
+def test_a_mistake_is_one_line_and_code_2():
+    code, _, err = run("chess")
     assert code == 2
-    assert words in err.splitlines()[-1]
+    assert "unknown workload 'chess' (choose from mario, pirl, " in err.splitlines()[-1]
 
 
 def test_rlgauge_reads_the_file_of_comparisons(tmp_path):

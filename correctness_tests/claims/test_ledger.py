@@ -37,7 +37,7 @@ def test_an_interval_becomes_a_verdict(low, high, least, word):
 @pytest.mark.parametrize(
     ("low", "high", "word"),
     [
-        (0.5, 0.5, "holds"), (0.45, 0.49, "holds"), (0.51, 0.55, "holds"), (0.3, 0.8, "unclear"),
+        (0.5, 0.5, "holds"), (0.45, 0.49, "holds"), (0.51, 0.55, "holds"), (0.3, 0.8, "holds"),
         (0.44, 0.49, "unclear"), (0.51, 0.56, "unclear"), (0.44, 0.45, "unclear"), (0.55, 0.6, "unclear"),
         (0.3, 0.449, "refuted"), (0.551, 0.6, "refuted"), (2.4, 2.6, "refuted"),
     ],
@@ -68,7 +68,7 @@ def test_evidence_of_returns_decides_the_verdict(finding, word, why):
 def test_a_claim_that_promises_only_evidence_holds_with_it():
     findings = {"snake-every-4": "for the claim"}
     assert context_row(trained(None, promised="faster"), WIDE, findings)["verdict"] == "holds"
-    assert context_row(trained(None, promised="nothing: measured"), findings=findings)["verdict"] == "measured"
+    assert context_row(trained(None, promised="no figure"), findings=findings)["verdict"] == "measured"
 
 
 def test_a_comparison_has_the_median_and_the_interval_of_its_pairs():
@@ -79,7 +79,7 @@ def test_a_comparison_has_the_median_and_the_interval_of_its_pairs():
 
 @pytest.mark.parametrize(("ratios", "word"), [(SURE, "measured"), (WIDE, "unclear"), (SURE[:5], "unclear")])
 def test_without_a_promise_a_wide_interval_and_few_pairs_are_unclear(ratios, word):
-    assert context_row(claim(None, promised="nothing: measured"), ratios)["verdict"] == word
+    assert context_row(claim(None, promised="no figure"), ratios)["verdict"] == word
 
 
 def test_outputs_that_differ_refute_and_another_error_is_shown():
@@ -142,7 +142,7 @@ def test_figures_of_others_stand_beside_ours(figure, ours, unit):
 
 
 def test_more_pairs_go_to_undecided_claims_widest_first():
-    toy, other = claim(), claim(None, id="other", contexts={"alone": OTHER}, promised="nothing: measured")
+    toy, other = claim(), claim(None, id="other", contexts={"alone": OTHER}, promised="no figure")
     both = [toy.comparison("alone"), other.comparison("alone")]
     assert ledger.unclear([toy, other], known([toy, other], toy=UNCLEAR, other=WIDE), {}) == both[::-1]
     assert ledger.unclear([toy, other], known([toy, other], toy=WIDE, other=SURE), {}) == []

@@ -23,7 +23,6 @@ def pairs(*changes):
 
 
 def run(*arguments):
-    """Run the command; return its exit code, output and errors."""
     command = [sys.executable, "-m", "perf_tests.claims.returns", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment(), timeout=900)
     return done.returncode, done.stdout, done.stderr
@@ -51,12 +50,6 @@ def test_a_threshold_has_to_be_reached_in_fewer_updates(change, word):
     assert returns.finding(found, replace(KEPT, threshold=8.0)) == word
 
 
-def test_every_threshold_lies_between_a_random_policy_and_the_ceiling():
-    (trial,) = [trial for trial in returns.TRIALS.values() if trial.threshold is not None]
-    assert trial.random < trial.threshold < 10.0
-    assert trial.every < trial.steps
-
-
 @pytest.mark.slow
 def test_updates_are_counted_to_the_threshold_or_to_the_end():
     small = {"collectors": 1, "num_envs": 2, "levels": 1, "capacity": 200, "batch_size": 8, "updates": 2, "reuse": 1.0}
@@ -82,7 +75,6 @@ def test_both_sides_of_a_trial_are_configurations_that_differ(name):
     trial = returns.TRIALS[name]
     config = importlib.import_module(f"rl_impls.{trial.workload}.agent").Config
     assert config(**trial.base) != config(**{**trial.base, **trial.change})
-    assert trial.first < trial.steps
 
 
 @pytest.mark.parametrize(("code", "count"), [("of now", 5), ("of old", 0)])
@@ -126,19 +118,13 @@ def test_evidence_of_the_same_weights_is_kept(tmp_path):
     file.write_text(json.dumps({"code": "of old", "weights": weights, "pairs": pairs(*[4.0] * 5)}))
     code, out, err = run(name, "--folder", tmp_path)
     assert code == 0, err
-    assert out.startswith(f"{name}: this code computes the same weights as that of the evidence\n")
-    assert f"{name}: evidence for the claim: +1.00 to +1.00 foods beyond 75% of the gain, n = 5 seeds\n" in out
+    assert out.startswith(f"{name}: the current code computes the same weights as the stored evidence, ")
+    assert f"{name}: evidence for the claim: +1.00 to +1.00 foods above 75% of the base's gain, n = 5 seeds\n" in out
     found = json.loads(file.read_text())
     assert (found["code"], found["pairs"]) == (returns.code(returns.TRIALS[name]), pairs(*[4.0] * 5))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["chess"], "unknown trial 'chess' (choose from snake-every-4, "),
-    ],
-)
-def test_a_mistake_is_one_line_and_code_2(arguments, words):
-    code, _, err = run(*arguments)
+def test_a_mistake_is_one_line_and_code_2():
+    code, _, err = run("chess")
     assert code == 2
-    assert words in err.splitlines()[-1]
+    assert "unknown trial 'chess' (choose from snake-every-4, " in err.splitlines()[-1]

@@ -14,7 +14,6 @@ def claim(least=2.0, **more):
 
 
 def trained(least=2.0, **more):
-    """Return a claim about returns."""
     return claim(least, same="returns", evidence={"alone": "snake-every-4"}, **more)
 
 
@@ -24,7 +23,6 @@ def known(claims, **ratios):
 
 
 def row(name="snake-overall", verdict="partly", ratio=1.5):
-    """Return a row of the ledger."""
     context = {
         "context": "alone", "base": "a", "change": "b", "measure": "seconds", "ratio": ratio, "low": 1.4, "high": 1.7,
         "n": 6, "wide": True, "same_holds": None, "verdict": verdict,

@@ -62,7 +62,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if not 0 <= options.minutes < math.inf:
         parser.error(f"--minutes {options.minutes:g}: choose 0 or more")
     if options.pages and (options.workload or options.only):
-        parser.error("--pages: leave out --only and the workloads, since the pages show all claims")
+        parser.error("--pages: the pages show all claims; leave out --only and the workloads")
     names = [name for word in options.workload for name in word.split(",")]
     for name in names:
         if name not in workloads():

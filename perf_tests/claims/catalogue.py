@@ -18,7 +18,7 @@ from ..report.html.runs import first
 
 HERE = Path(__file__).parent
 DEVICES = {"cuda": "a GPU", "neuron": "Neuron"}
-NOTHING = "nothing: measured"  # `promised` of a claim that has no published figure
+NOTHING = "no figure"  # `promised` of a claim that has no published figure
 CLOSE = 1e-3  # after two Adam steps, rounding causes up to 1.4e-4, and a wrong gradient 1e-2
 
 
@@ -110,7 +110,7 @@ class Claim(BaseModel):
     def is_whole(self) -> Claim:
         """Reject a claim with nothing to measure, or whose ``evidence`` does not match its contexts."""
         if not (self.contexts or self.figures):
-            raise ValueError("add contexts or figures")
+            raise ValueError("the claim compares nothing; add contexts or figures")
         if self.evidence.keys() != (self.contexts.keys() if self.same == "returns" else set()):
             raise ValueError("evidence: name a trial for each context if same is 'returns', and none otherwise")
         return self

@@ -12,7 +12,7 @@ from .catalogue import Claim, Comparison, Figure, node_id
 from .measure import Measured
 from .returns import AGAINST, FOR, SOME
 
-FORMAT, VERSION = "rlgauge-claims", 2
+FORMAT, VERSION = "rlgauge-claims", 3
 NEAR = 0.10  # distance from a promised slowdown within which it holds, relative to it
 WIDE = 0.10  # half-width above which an interval is wide, relative to the median
 MOST = 24  # maximum number of pairs of a comparison
@@ -20,17 +20,17 @@ Known = Mapping[Comparison, Measured]
 WORDS = {  # verdicts on a ratio with the interval [l, u], where a or more was promised
     "holds": "l >= a: as much as promised, or more. Also if no ratio was promised, and outputs stay the same or the "
     "evidence supports the claim",
-    "partly": "l > 1.02 and u < a: a gain, less than promised",
-    "not met": "l <= 1.02 < u < a: less than promised, and a gain is not shown",
+    "partly": "l > 1.02 and u < a: a gain, but less than promised",
+    "not met": "l <= 1.02 < u < a: less than promised, and perhaps no gain",
     "refuted": "u <= 1.02: no gain, or a loss. Also if outputs differ, or the evidence is against the claim",
-    "unclear": "l < a <= u: the interval reaches the promise. Also if nothing was promised and the interval is "
-    "wide, or evidence is missing or undecided",
+    "unclear": "l < a <= u: a lies inside the interval. Also if nothing was promised and the interval is wide, or "
+    "evidence is missing or undecided",
     "measured": "nothing was promised",
     "needs ...": "this machine lacks the hardware, so the claim is not measured",
 }
 SLOWDOWN = (
-    "A promised slowdown, a < 1, `holds` if the interval lies within 10% of a. It is `refuted` if the whole interval "
-    "lies above or below that range, and `unclear` otherwise."
+    "A promised slowdown, a < 1, `holds` if the interval is narrow and includes a, or lies within 10% of it. It is "
+    "`refuted` if the whole interval lies above or below that range, and `unclear` otherwise."
 )
 
 
@@ -55,7 +55,7 @@ def verdict(low: float, high: float, least: float | None) -> str:
 def on_slowdown(low: float, high: float, promised: float) -> str:
     """Return the verdict on a promised slowdown, a promise below 1; too high a ratio refutes it as well."""
     nearest, farthest = promised * (1 - NEAR), promised * (1 + NEAR)
-    if nearest <= low and high <= farthest:
+    if low <= promised <= high or (nearest <= low and high <= farthest):
         return "holds"
     return "refuted" if high < nearest or low > farthest else "unclear"
 
@@ -92,6 +92,8 @@ def judged(claim: Claim, ratios: Sequence[float], same: bool | None) -> str:
     if not same:
         return "unclear" if same is None else "refuted"
     word = verdict(*interval(ratios), claim.least)
+    if word == "holds" and (claim.least or 1) < 1 and is_wide(ratios):
+        return "unclear"
     if word != "measured":
         return word
     if claim.promises_same:

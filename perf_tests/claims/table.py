@@ -12,13 +12,13 @@ from ..report.table import duration, factor, joined, quantity
 from .ledger import SLOWDOWN, VERSION, WORDS
 
 Row = Mapping[str, Any]
-OLDER = "This ledger is older: some comparisons used an older method, and the verdict `not met` did not exist yet."
+OLDER = "These results are older: some comparisons and the rules for some verdicts have changed since."
 VERBS = {  # of one comparison, and of several
     "holds": ("holds", "hold"), "partly": ("holds partly", "hold partly"), "not met": ("is not met", "are not met"),
     "refuted": ("is refuted", "are refuted"), "measured": ("is measured", "are measured"),
     "unclear": ("is unclear", "are unclear"), "error": ("failed", "failed"),
 }  # fmt: skip
-HEAD = "| claim | promised | on | ratio | verdict |\n| --- | --- | --- | ---: | --- |"
+HEAD = "| claim | promised | context | ratio | verdict |\n| --- | --- | --- | ---: | --- |"
 
 
 def cell(text: str) -> str:
@@ -102,19 +102,21 @@ def counted(words: Counter[str]) -> str:
 def page(ledger: Mapping[str, Any]) -> str:
     """Return the whole ledger as a Markdown page."""
     machine, older = ledger["machine"], ledger["version"] < VERSION
+    processes = "pairs of fresh processes" if ledger["version"] > 1 else "fresh processes"
     parts = [
         "# Published claims, measured",
         f"{called(machine)}, {machine['cores']} cores, {ledger['threads']} threads, {ledger['date'][:10]}, commit "
-        f"{ledger['commit']}{' with changes' if ledger['dirty'] else ''}. Made by `make claims`.",
+        f"{ledger['commit']}{' with uncommitted changes' if ledger['dirty'] else ''}. Made by `make claims`.",
         summary(ledger["claims"]),
         *([OLDER] if older else []),
         "A ratio says how many times as fast the changed version is or, for measures such as memory, how many times as "
-        f"small. It is the median over {'' if older else 'pairs of '}fresh processes, with its 95% interval. `alone` "
-        "compares the naive version with and without the change, and `from full` the full version. `~` marks an "
-        "interval that extends more than 10% from the median.",
-        "With the interval from l to u, and a the lower end of what was promised:",
+        f"small. It is the median over {processes}, with its 95% interval. `alone` "
+        "adds the change to the naive version, and `from full` removes it from the full version. `~` marks an interval "
+        "that extends more than 10% from the median.",
+        "Let [l, u] be the interval, and a the lower end of the promise. The verdicts are:",
         "\n".join(f"- **{word}**: {meaning}." for word, meaning in WORDS.items()),
         SLOWDOWN,
+        "The documents that the claims come from, such as `snake-dqn.md`, are engineering notes. They are not public.",
     ]
     for workload in dict.fromkeys(row["workload"] for row in ledger["claims"]):
         rows = [row for row in ledger["claims"] if row["workload"] == workload]

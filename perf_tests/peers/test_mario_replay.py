@@ -102,7 +102,7 @@ def test_sb3_push(bench: Bench, seed: int) -> None:
 
 
 def test_sb3_sample(bench: Bench, seed: int) -> None:
-    """Sample a batch of 256. Left out: theirs returns tensors, ours arrays."""
+    """Sample a batch of 256. Theirs returns tensors, ours arrays."""
     problem = mario.sample(seed, BATCH_SIZE, CAPACITY, SIDE)
     buffer = sb3_buffer(problem.config)
     np.random.seed(seed)
@@ -113,7 +113,7 @@ def test_sb3_sample(bench: Bench, seed: int) -> None:
 def test_cpprb_sample_and_update(bench: Bench, seed: int, once: str) -> None:
     """Sample a batch of 256 by priority, then update its priorities.
 
-    Left out: theirs allocates arrays for each batch, ours reuses them; theirs gets the absolute errors.
+    Theirs allocates arrays for each batch, ours reuses them. Left out: computing the absolute errors.
     """
     problem = mario.per_sample(seed, BATCH_SIZE, CAPACITY, SIDE)
     buffer = cpprb_buffer(problem.config, once)
@@ -142,7 +142,7 @@ def test_our_sample_and_update(bench: Bench, seed: int) -> None:
 
 
 def test_cpprb_update(bench: Bench, seed: int) -> None:
-    """Update 256 priorities. Left out: theirs gets the absolute errors; ours also returns the new priorities."""
+    """Update 256 priorities. Left out: computing the absolute errors, and returning the new priorities."""
     problem = mario.per_update(seed, BATCH_SIZE, CAPACITY, SIDE)
     buffer, (rows, errors) = cpprb_buffer(problem.config, "stacks"), problem.args
     bench(partial(buffer.update_priorities, rows, np.abs(errors)), **problem.cost)

@@ -54,7 +54,7 @@ class Gym3:
 def test_gym3(bench: Bench, seed: int, arrays: str) -> None:
     """Eight steps of 32 environments, from the same states and with the same actions as ours.
 
-    Left out: ours also stores frames, rewards and ends in a rollout, and keeps episode statistics. Users get ``copied``
+    Left out: storing frames, rewards and ends in a rollout, and keeping episode statistics. Users get ``copied``
     arrays; with ``reused``, gym3 copies nothing.
     """
     for package in ("procgen", "gym3"):

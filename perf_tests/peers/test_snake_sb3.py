@@ -51,8 +51,8 @@ def make_dqn(config: dict[str, Any], seed: int) -> Any:
 def test_dqn(bench: Bench, seed: int) -> None:
     """1,024 steps and 256 updates.
 
-    Left out: theirs generates its random numbers while it is timed, ours before; ours keeps no episode statistics.
-    Their replay memory grows from call to call, ours starts each call with 1,000 transitions.
+    Theirs generates its random numbers while it is timed, ours before. Ours keeps no episode statistics. Their replay
+    memory grows from call to call, ours starts each call with 1,000 transitions.
     """
     model = make_dqn(dict(snake.collect_and_learn(seed, 1, TRAIN_FREQUENCY, BATCH_SIZE).config), seed)
     bench(partial(model.learn, STEPS, reset_num_timesteps=False), items=STEPS, unit="environment steps")
