@@ -23,7 +23,6 @@ from correctness_tests.workload_agents import (
     agent_of,
     as_options,
     contents,
-    fields_of,
     make,
     option,
 )
@@ -35,43 +34,36 @@ limited = limit("a command")
 
 
 def run(workload, capsys, *arguments):
-    """Run a command in this process; return its output."""
     importlib.import_module(f"rl_impls.{workload}.__main__").main(list(map(str, arguments)))
     return capsys.readouterr().out
 
 
 @pytest.mark.parametrize("workload", AGENTS)
-def test_train_resume_and_evaluate(tmp_path, capsys, workload):
-    path, options, small = tmp_path / "agent", as_options(SMALL[workload]), make(workload)
-    chunk, unit = small.chunk, small.UNIT
-    text = run(workload, capsys, "train", path, "--steps", chunk + 1, "--seed", 1, *options)
+def test_commands_train_evaluate_and_resume_like_the_agent(tmp_path, capsys, workload):
+    path, config = tmp_path / "agent", SMALL[workload] | {"form": "naive"}
+    agent = agent_of(workload)(seed=5, **config)
+    chunk, unit = agent.chunk, agent.UNIT
+    text = run(workload, capsys, "train", path, "--steps", chunk + 1, "--seed", 5, *as_options(config))
     assert f"training from step 0 to {chunk + 1}\n" in text
     assert f"{path}: {2 * chunk} {unit}\n" in text
-    text = run(workload, capsys, "train", path, "--steps", 1, "--resume", "--form", "naive")
-    assert f"training from step {2 * chunk} to {2 * chunk + 1}\n" in text
-    assert f"{path}: {3 * chunk} {unit}\n" in text
-    text = run(workload, capsys, "evaluate", path, "--episodes", 3, "--form", "full")
-    assert [line.split()[0] for line in text.splitlines()] == FIGURES[workload]
-    assert text.count("n = 3 episodes") == len(FIGURES[workload])
-
-
-@pytest.mark.parametrize("workload", AGENTS)
-def test_options_reach_the_agent(tmp_path, capsys, workload):
-    path, kind = tmp_path / "agent", agent_of(workload)
-    run(workload, capsys, "train", path, "--steps", 1, "--seed", 5, *as_options(SMALL[workload] | {"form": "naive"}))
-    agent = kind(form="naive", seed=5, **SMALL[workload])
-    agent.learn()
+    for _ in range(2):
+        agent.learn()
     agent.save(tmp_path / "same")
     assert contents(path) == contents(tmp_path / "same")
     figures = agent.evaluate(4, seed=2)
-    for line in run(workload, capsys, "evaluate", path, "--episodes", 4, "--seed", 2).splitlines():
+    agent.close()
+    lines = run(workload, capsys, "evaluate", path, "--episodes", 4, "--seed", 2).splitlines()
+    assert [line.split()[0] for line in lines] == FIGURES[workload]
+    for line in lines:
         name, mean, _, error, *_ = line.split()
         assert float(mean) == pytest.approx(np.mean(figures[name]), abs=0.006)
         assert float(error.rstrip(",")) == pytest.approx(np.std(figures[name], ddof=1) / 2, abs=0.006)
+    text = run(workload, capsys, "train", path, "--steps", 1, "--resume", "--form", "full")
+    assert f"training from step {2 * chunk} to {2 * chunk + 1}\n" in text
+    assert f"{path}: {3 * chunk} {unit}\n" in text
 
 
 def error_of(capsys, workload, *arguments):
-    """Return the message of a command that fails with one line."""
     with pytest.raises(SystemExit) as ended:
         run(workload, capsys, *arguments)
     assert len(ended.value.code.splitlines()) == 1
@@ -84,8 +76,6 @@ def error_of(capsys, workload, *arguments):
         (("evaluate", "nowhere"), "evaluate: nowhere: No such file or directory"),
         (("evaluate", "agent", "--episodes", "0"), "evaluate: episodes=0 should be an integer from 1 to"),
         (("train", "agent", "--steps", "0"), "train: steps=0 should be an integer from 1 to"),
-        (("train", "agent", "--threads", "0"), "train: threads=0 should be an integer from 1 to"),
-        (("train", "agent", "--keep", "0"), "train: keep=0 should be an integer from 1 to"),
         (("train", "agent", "--save-every", "soon"), "train: save_every='soon' should be a number of hours above 0"),
         (("train", "folder/agent"), "train: checkpoint: folder/agent must be a file in a folder that exists"),
         (("train", "agent", "--resume", "--seed", "3"), "train: cannot change seed when resuming; only "),
@@ -117,14 +107,12 @@ def test_backend_trains_or_is_refused_in_one_line(tmp_path, capsys, workload, ba
         assert len(refused.splitlines()) == 1
 
 
-@pytest.mark.parametrize("workload", AGENTS)
-def test_unknown_option_or_choice_exits_with_2(tmp_path, capsys, workload):
-    numbers = dict.fromkeys(fields_of(workload, int, float)[:2], "wide")
-    for name, word in {"backend": "abacus", "form": "fastest", "gama": "1", **numbers}.items():
-        with pytest.raises(SystemExit) as ended:
-            run(workload, capsys, "train", tmp_path / "agent", option(name), word)
-        assert ended.value.code == 2
-        assert option(name) in capsys.readouterr().err
+@pytest.mark.parametrize(("name", "word"), [("--backend", "abacus"), ("--gama", "1"), ("--hidden", "wide")])
+def test_unknown_option_or_choice_exits_with_2(tmp_path, capsys, name, word):
+    with pytest.raises(SystemExit) as ended:
+        run("snake", capsys, "train", tmp_path / "agent", name, word)
+    assert ended.value.code == 2
+    assert name in capsys.readouterr().err
 
 
 STOPPED = [(name, number) for name in SMALL for number in (signal.SIGINT, signal.SIGTERM)]
@@ -166,19 +154,17 @@ def test_diverged_training_keeps_the_last_good_checkpoint(tmp_path, capsys, work
 
 
 @pytest.mark.parametrize("command", ["evaluate", "train"])
-@pytest.mark.parametrize("workload", AGENTS)
-def test_checkpoint_with_nan_weights_is_refused(tmp_path, capsys, workload, command):
-    path, agent = tmp_path / "agent", make(workload)
+def test_checkpoint_with_nan_weights_is_refused(tmp_path, capsys, command):
+    path, agent = tmp_path / "agent", make("snake")
     agent.save(path)
     weight = next(iter(agent.params))
-    agent.close()
     arrays, metadata = params.load_with_metadata(path)
     for name, array in arrays.items():
         if name.endswith(weight):
             array.flat[0] = np.nan
     params.save(path, arrays, **metadata)
     more = ("--resume",) if command == "train" else ()
-    message = error_of(capsys, workload, command, path, *more)
+    message = error_of(capsys, "snake", command, path, *more)
     assert message.startswith(f"{command}: {path}, step 0: weights became infinite or NaN; ")
 
 
@@ -205,7 +191,6 @@ def test_help_describes_every_field(capsys, workload):
     for name, field in config.fields_of(agent_of(workload).Config).items():
         assert f" {option(name)} " in text
         assert field.description
-        assert not field.description.endswith(".")
 
 
 @pytest.fixture
@@ -231,7 +216,6 @@ def clock(monkeypatch):
 
 
 def assert_trained(path, seed, **fields):
-    """Check that a checkpoint has the toy agent's configuration with these fields, and this seed."""
     agent = Player.load(path)
     assert agent.config == Config(**fields)
     assert agent.rng.bit_generator.state == np.random.default_rng(seed).bit_generator.state
@@ -284,17 +268,14 @@ def test_command_line_overrides_the_file(tmp_path, play):
         ("form: full\nwidth: 10\n", (), "{file}, line 2: width=10 should be at most 9, the sum of layers"),
         ("width: 5\n", ("--width", 10), "width=10 should be at most 9"),
         ("form: full\nwidth: many\n", (), "{file}, line 2: width='many' should be a valid integer"),
-        ("share: true\n", (), "{file}, line 1: share=True should be a valid number"),
         ("layers: [4, x]\n", (), "{file}, line 1: layers[1]='x' should be a valid integer"),
         ("width: 1\nform: full\nwidth: 2\n", (), "{file}, line 3: width is already set on line 1"),
         ("width: 1\nwide: 2\n", (), "{file}, line 2: wide is unknown (choose from backend, form, width, share, "),
-        ("1: 2\n", (), "{file}, line 1: 1 is unknown"),
         ("width: 1\nbatch: 2\n", (), "{file}, line 2: batch was renamed to batch_size"),
         ("- width\n", (), "{file}, line 1: write one setting per line"),
+        ("[width]: 1\n", (), "{file}, line 1: the name of a setting should be a word"),
         ("form: full\nlayers: [1\n", (), "{file}, line 3: invalid YAML"),
         ("form: !!python/object:os.system x\n", (), "{file}, line 1: invalid YAML (could not determine a constructor"),
-        ("threads: 0\n", (), "{file}, line 1: threads=0 should be an integer from 1 to"),
-        ("width: 1\nkeep: 0\n", (), "{file}, line 2: keep=0 should be an integer from 1 to"),
         ("\nsteps: 0\n", (), "{file}, line 2: steps=0 should be an integer from 1 to 2147483647"),
         ("form: full\nduration: 0.0\n", (), "{file}, line 2: duration='0.0' should be a number of hours above 0"),
         ("steps: 1\nduration: 1m\n", (), "{file}, line 2: duration cannot be combined with steps"),
@@ -366,12 +347,6 @@ def test_output_dir_keeps_checkpoint_curve_and_summary(tmp_path, play):
     assert "plot: " in play("compare", folder, "--output", tmp_path / "it.html")
 
 
-def test_a_run_that_resumes_a_checkpoint_from_elsewhere_does_not_know_its_seed(tmp_path, play):
-    play("train", tmp_path / "it", "--steps", 10, "--seed", 4)
-    play("train", tmp_path / "it", "--output-dir", tmp_path / "run", "--steps", 10, "--resume")
-    assert runs.summary(tmp_path / "run")["seed"] is None
-
-
 RETURNS = 1, 3, 3, -9, 1, 2, 90
 
 
@@ -390,25 +365,17 @@ def test_last_checkpoints_and_the_best_one_are_kept(tmp_path, play, monkeypatch,
     if not links:  # as on a FAT file system
         monkeypatch.setattr(os, "link", refuse)
     often = ("train", "--output-dir", tmp_path, "--save-every", "0.000001s")
+    Scored(seed=0).save(tmp_path / "agent-final.safetensors")  # a file of the user
     play(*often, "--steps", 50, "--keep", 2, agent=Scored)
     steps = {path.name: Scored.load(path).step for path in tmp_path.glob("*.safetensors")}
     assert steps == {
         "agent.safetensors": 50, "agent-000000040.safetensors": 40, "agent-000000050.safetensors": 50,
-        "best.safetensors": 30,
+        "best.safetensors": 30, "agent-final.safetensors": 0,
     }  # fmt: skip
     for best in (30, 70):  # the mean return is 7 / 3 at step 30, 1 / 6 at step 60 and 13 at step 70
         play(*often, "--steps", 10, "--resume", agent=Scored)
         assert Scored.load(tmp_path / "best.safetensors").step == best
     assert {path.name for path in tmp_path.glob("*.safetensors")} == steps.keys()
-
-
-def test_infinite_loss_is_named(tmp_path, play):
-    class Diverging(Player):
-        def learn(self):
-            return super().learn() | {"policy_loss": math.inf}
-
-    with pytest.raises(SystemExit, match=r"^train: between steps 0 and 10, the policy loss became inf; "):
-        play("train", tmp_path / "it", agent=Diverging)
 
 
 def test_an_update_that_diverges_names_the_last_good_checkpoint(tmp_path, play):
@@ -547,14 +514,11 @@ command.main(Threaded)
         ((), "", "1"),
         (("--weights", "10000000"), "", str(len(os.sched_getaffinity(0)))),
         (("--threads", "2"), "1", "2"),
-        (("--config", "{file}"), "1", "2"),
     ],
 )
 def test_default_threads_depend_on_the_size_of_the_net(tmp_path, words, variable, threads):
-    (tmp_path / "it.yaml").write_text("threads: 2\n")
-    words = [word.format(file=tmp_path / "it.yaml") for word in words]
-    words = ["--steps", 1, "--inter-op-threads", 3, *words]
-    done = python("-c", THREADS, "train", tmp_path / "it", *words, OMP_NUM_THREADS=variable)
+    words = ["train", tmp_path / "it", "--steps", 1, "--inter-op-threads", 3, *words]
+    done = python("-c", THREADS, *words, OMP_NUM_THREADS=variable)
     assert f"{threads} thread" in done.stdout.splitlines()[1]
     assert f"\n{threads} threads, {threads} of games, {threads} of XLA\n" in done.stdout
     assert "\n3 operations at a time, 1000 spins\n" in done.stdout
@@ -575,7 +539,7 @@ def test_train_needs_a_file_or_a_folder(tmp_path, play):
     with pytest.raises(SystemExit, match=r"^train: checkpoint: no file was given; name one, or a folder with --output"):
         play("train", "--steps", 1)
     (tmp_path / "file").touch()
-    with pytest.raises(SystemExit, match=r"^train: output-dir: .*/file is not a folder$"):
+    with pytest.raises(SystemExit, match=r"^train: output-dir: .*/file is not a folder; "):
         play("train", "--output-dir", tmp_path / "file")
 
 
@@ -593,14 +557,6 @@ def test_evaluations_are_kept_as_json(tmp_path, play):
     )
     assert (found["checkpoint"], found["step"], found["episodes"], found["seed"]) == ("it.safetensors", 0, 3, 5)
     assert (found["config"]["form"], naive["config"]["form"], naive["seed"]) == ("full", "naive", 0)
-
-
-@pytest.mark.parametrize("words", [(), ("it", "--checkpoint", "it")])
-def test_evaluation_needs_one_checkpoint(play, capsys, words):
-    with pytest.raises(SystemExit) as ended:
-        play("evaluate", *words)
-    assert ended.value.code == 2
-    assert "--checkpoint" in capsys.readouterr().err
 
 
 def test_evaluation_overrides_the_fields_that_the_agent_names(tmp_path, play):
@@ -630,3 +586,9 @@ def test_deterministic_evaluation_is_offered_by_stochastic_agents_only(tmp_path,
     Drawing(seed=0).save(tmp_path / "it")
     for words, shown in ((("--deterministic",), "1.00"), ((), "0.00")):
         assert play("evaluate", tmp_path / "it", *words, agent=Drawing).split()[1] == shown
+
+
+def test_a_run_that_resumes_a_checkpoint_from_elsewhere_does_not_know_its_seed(tmp_path, play):
+    play("train", tmp_path / "it", "--steps", 10, "--seed", 4)
+    play("train", tmp_path / "it", "--output-dir", tmp_path / "run", "--steps", 10, "--resume")
+    assert runs.summary(tmp_path / "run")["seed"] is None

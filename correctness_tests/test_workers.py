@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -30,8 +31,6 @@ workers.answers()
 
 
 class Holder:
-    """A worker that reports its arguments."""
-
     def __init__(self, index, array, shared, lock):
         self.index, self.array, self.shared, self.lock = index, array, shared, lock
 
@@ -51,6 +50,16 @@ class Threaded:
     def priorities(self):
         threads = map(int, os.listdir("/proc/self/task"))
         return self.before, sorted({os.getpriority(os.PRIO_PROCESS, thread) for thread in threads}), os.getpid()
+
+
+class Busy:
+    """A worker that computes for a while."""
+
+    def compute(self):
+        end = time.process_time() + 2.5
+        while time.process_time() < end:
+            pass
+        return "done"
 
 
 def handed():
@@ -95,6 +104,15 @@ def test_replaced_workers_are_numbered_and_have_the_niceness_in_all_threads():
     finally:
         workers.close()
     assert os.getpriority(os.PRIO_PROCESS, 0) == ours
+
+
+def test_a_worker_that_computes_for_longer_than_the_timeout_is_not_silent():
+    workers = Workers(1, Busy, lambda index, life: (), 1, timeout=1)
+    try:
+        workers.tell([("compute",)])
+        assert workers.answers() == ["done"]
+    finally:
+        workers.close()
 
 
 def test_script_without_a_main_guard_is_an_error(tmp_path):

@@ -69,7 +69,6 @@ class Taken:
         self.calls.append((index, count))
 
     def counts(self):
-        """Return the number of experiences taken from each collector."""
         return [len(numbers) for numbers in self.numbers]
 
 
@@ -134,14 +133,12 @@ def names_made():
 
 
 def start(target, *args, daemon=True):
-    """Start a process."""
     process = CONTEXT.Process(target=target, args=args, daemon=daemon)
     process.start()
     return process
 
 
 def kill(process):
-    """Kill a process, and release its resources."""
     process.kill()
     process.join()
     process.close()

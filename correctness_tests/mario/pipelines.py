@@ -6,6 +6,7 @@ from rl_impls import backends
 from rl_impls.mario.loop import Pipeline
 from rl_impls.mario.net import init_net
 from rl_impls.mario.options import FORMS
+from rl_impls.mario.transport import LINE
 
 SMALL = {
     "side": 36, "learning_rate": 1e-3, "gamma": 0.9, "max_grad_norm": 10.0, "collectors": 2, "num_envs": 2,
@@ -15,12 +16,22 @@ SMALL = {
 }  # fmt: skip
 
 
+class ListSender:
+    def __init__(self):
+        self.produced, self.items, self.seconds = 0, [], [0.0] * LINE
+
+    def so_far(self):
+        return self.produced
+
+    def put(self, frame, action, reward, terminated, time):
+        self.items.append((frame.copy(), action, reward, terminated, time))
+        self.produced += 1
+
+
 def config_of(**changes):
-    """Return the configuration of a small pipeline."""
     weights = [init_net(np.random.default_rng(seed), 36) for seed in (1, 2)]
     return SMALL | {"params": weights[0], "target": weights[1]} | changes
 
 
 def make(form="full", backend="torch", options=None, **changes):
-    """Return a small pipeline, which the caller closes."""
     return Pipeline(config_of(**changes), (), options=options or FORMS[form], backend=backends.get(backend))

@@ -44,6 +44,10 @@ def test_defaults_are_the_configuration_with_rings():
             {"capacity": 100, "updates": 1, "batch_size": 20, "reuse": 1.0},
             "^capacity=100 should be at least 160, as an epoch has 2 experiences in each of 16 ",
         ),
+        (
+            {"collectors": 8, "num_envs": 64},
+            "^num_envs=64 with collectors=8 should be fewer: in an epoch, each of the 512 ",
+        ),
         ({"queue": 15}, "^queue=15 should be at least 16, one for each environment$"),
         ({"game": "mario", "start_level": 3}, "^start_level=3 should be 0, as it is not used by the game mario$"),
     ],

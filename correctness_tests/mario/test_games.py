@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from correctness_tests.mario.pipelines import config_of
+from correctness_tests.mario.pipelines import ListSender, config_of
 from rl_impls.common.procgen_env import ProcgenVectorEnv
 from rl_impls.common.procgen_state import made_for
 from rl_impls.mario._numpy import RESIZE
@@ -11,28 +11,12 @@ from rl_impls.mario.collectors import Collector
 from rl_impls.mario.evaluation import evaluate
 from rl_impls.mario.games import ProcgenGame, make_game
 from rl_impls.mario.options import FORMS
-from rl_impls.mario.transport import LINE
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-class RecordingSender:
-    """A sender that records all experiences."""
-
-    def __init__(self):
-        self.produced, self.items, self.seconds = 0, [], [0.0] * LINE
-
-    def so_far(self):
-        return self.produced
-
-    def put(self, frame, action, reward, terminated, time):
-        self.items.append((frame.copy(), action, reward, terminated, time))
-        self.produced += 1
-
-
 def collector(index=0):
-    """Return a collector with two environments, and its senders."""
-    config, senders = config_of(), [RecordingSender(), RecordingSender()]
+    config, senders = config_of(), [ListSender(), ListSender()]
     return Collector(config, index, 0, senders, None, (0, config["params"]), FORMS["full"]), senders
 
 
@@ -151,20 +135,3 @@ def test_an_evaluation_plays_as_many_episodes_as_asked_for():
 def test_an_evaluation_does_not_depend_on_the_training_seed():
     found = [evaluate(config_of(seed=seed), config_of()["params"], 8, 0, FORMS["full"]) for seed in (1, 2)]
     np.testing.assert_equal(found[1], found[0])
-
-
-def test_a_collector_resumes_from_a_state_exactly():
-    first, handed = collector()
-    first.play(0, 40, 0.3)
-    state = first.get_state()
-    del handed[0].items[:], handed[1].items[:]
-    first.play(1, 80, 0.3)
-    second, others = collector()
-    second.set_state(state)
-    second.play(1, 40, 0.3)
-    for one, other in zip(handed, others):
-        for got, wanted in zip(other.items, one.items, strict=True):
-            np.testing.assert_array_equal(got[0], wanted[0])
-            assert got[1:] == wanted[1:]
-    first.close()
-    second.close()

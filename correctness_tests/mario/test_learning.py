@@ -18,7 +18,6 @@ limited = limit("training", 300)
 
 
 def return_of_random_actions(episodes):
-    """Return the mean return of random actions on the same level."""
     game, rng, results = ProcgenGame("coinrun", "easy", 1, 3, seed=5), np.random.default_rng(5), []
     while len(results) < episodes:
         _, _, episode = game.step(int(rng.integers(15)))

@@ -1,21 +1,17 @@
 """Preprocessing of frames: each pixel is the mean grey level of the area that it covers."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from correctness_tests.strategies import SEEDS
-from rl_impls import backends
 from rl_impls.mario._numpy import RESIZE
 
-NES = 240, 256
 FORMS = sorted(RESIZE)
 SMALL = st.integers(1, 40)
 
 
 def noise(height, width, count, seed=0):
-    """Return random frames, u8[count, H, W, 3]."""
     return np.random.default_rng(seed).integers(256, size=(count, height, width, 3), dtype=np.uint8)
 
 
@@ -53,18 +49,3 @@ def test_any_size_is_resized_to_any_other(height, width, side, seed):
         assert got.shape == (2, side, side)
         for one, exact in zip(got, wanted):
             assert_rounded(one, exact)
-
-
-@pytest.mark.parametrize("resize", FORMS)
-def test_the_op_resizes_each_frame_alone_into_new_memory(resize):
-    frames, backend = noise(*NES, count=3), backends.get("numpy")
-    form = {"dense": "full", "sparse": "sparse"}[resize]
-    call = backend.build("mario", "preprocess", {"side": 84}, (frames,), backends.forms("mario")[form])
-    together, kept = call(frames), frames.copy()
-    assert (together.shape, together.dtype) == ((3, 84, 84), np.uint8)
-    for k in range(3):
-        np.testing.assert_array_equal(call(frames[k : k + 1])[0], together[k])
-    np.testing.assert_array_equal(frames, kept)
-    first = together.copy()
-    call(noise(*NES, count=3, seed=1))
-    np.testing.assert_array_equal(together, first)

@@ -22,7 +22,6 @@ def capacities_and_calls(draw, values):
 
 
 def literal(capacity, calls):
-    """Return the priorities after some calls of ``set``, as a list."""
     values = [0.0] * capacity
     for leaves, new in calls:
         for leaf, value in zip(leaves.tolist(), new.tolist()):
@@ -66,7 +65,6 @@ def test_exact_sums_are_found_as_by_a_loop(given_calls, shares):
             assert found.tolist() == [leaf_of(values, mass) for mass in masses.tolist()]
 
 
-@settings(max_examples=70)
 @given(capacities_and_calls(ANY), st.lists(st.floats(0, 1), max_size=20))
 def test_leaves_found_have_a_priority_and_contain_the_mass_within_rounding(given_calls, shares):
     capacity, calls = given_calls

@@ -15,8 +15,6 @@ INDICES = st.integers(0, 1)
 
 
 class Machine(RuleBasedStateMachine):
-    """Two collectors that send numbered experiences."""
-
     @initialize(share=st.integers(1, 5), odd=st.booleans())
     def begin(self, share, odd):
         self.share, self.transport = share, SharedRing(2, SHAPE, 2 * share + odd)

@@ -16,17 +16,14 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 FORMS = [("torch", "naive"), ("torch", "full"), ("jax", "full")]
 PLAIN, NORMED = {}, {"norm": "batch"}
 PROBLEMS = [pytest.param(PLAIN, id="none"), pytest.param(NORMED, id="batch")]
-BOTH = [("torch", PLAIN), ("torch", NORMED), ("jax", PLAIN), ("jax", NORMED)]
 FREE = {"max_grad_norm": 1e9}  # nothing is clipped
 
 
 def changed(batch, **columns):
-    """Return the batch with some columns replaced."""
     return tuple(columns.get(name, column) for name, column in zip(NAMES, batch))
 
 
 def reference(config, batch):
-    """Return loss, TD errors and targets in float64."""
     config, (obs, actions, rewards, next_obs, terminated, weights) = in_float64(config), in_float64(batch)
     targets = _numpy.td_targets(config["params"], config["target"], rewards, next_obs, terminated, config["gamma"])
     return *_numpy.td_loss(config["params"], obs, actions, targets, weights), targets
@@ -39,7 +36,6 @@ def gradient_of(step):
 
 
 def assert_states_equal(got, wanted):
-    """Assert that two states are equal, bit for bit and in dtype."""
     assert got.keys() == wanted.keys()
     for name, value in wanted.items():
         np.testing.assert_array_equal(got[name], value, err_msg=name)
@@ -148,10 +144,10 @@ def test_accumulated_gradients_equal_those_of_the_whole_batch(backend):
     assert apart(parts.params, whole.params, config["params"]) < 5e-3
 
 
-@pytest.mark.parametrize(("backend", "given"), BOTH)
-def test_only_sync_target_changes_the_target_net_and_it_copies_the_whole_online_net(backend, given):
-    config, batches = problem(**given)
-    step, update = learner(backend, given=given)
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_only_sync_target_changes_the_target_net_and_it_copies_the_whole_online_net(backend):
+    config, batches = problem(**NORMED)
+    step, update = learner(backend, given=NORMED)
     for batch in batches[:2]:
         update(batch)
     state = step.state()
@@ -225,11 +221,10 @@ def test_a_state_of_float16_has_the_loss_scale_and_a_reset_restores_it():
 
 
 @pytest.mark.parametrize("given", PROBLEMS)
-@pytest.mark.parametrize(("first", "second"), [(FORMS[1], FORMS[2]), (FORMS[2], FORMS[1])])
-def test_a_state_can_be_loaded_by_another_backend(first, second, given):
+def test_a_state_can_be_loaded_by_another_backend(given):
     config, batches = problem(**given)
-    here, update_here = learner(*first, given=given)
-    there, update_there = learner(*second, given=given)
+    here, update_here = learner("torch", given=given)
+    there, update_there = learner("jax", given=given)
     for batch in batches[:2]:
         update_here(batch)
     here.sync_target()

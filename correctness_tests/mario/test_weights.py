@@ -15,12 +15,10 @@ READS, SEEN = 5_000, 20  # minimum numbers of reads and of versions seen in a pr
 
 
 def filled(version):
-    """Return weights that all equal their version number."""
     return {name: np.full(shape, version, np.float32) for name, shape in SHAPES.items()}
 
 
 def versions_of(params):
-    """Return the versions that weights come from."""
     return {float(value) for array in params.values() for value in (array.min(), array.max())}
 
 

@@ -14,7 +14,6 @@ def make(backend="numpy", form="full", seed=0, **config):
 
 
 def fill(agent, transitions, seed=0):
-    """Store random transitions in the replay buffer."""
     rng = np.random.default_rng(seed)
     for _ in range(transitions):
         state, next_state = STATES[rng.integers(64, size=2)]

@@ -22,12 +22,10 @@ def config_of(params, target=None, **overrides):
 
 
 def small_net(rng, outputs=25, inputs=16):
-    """Return the weights of a small net of the default depth."""
     return init_mlp(rng, (inputs, 8, 8, 8, outputs))
 
 
 def slow(*values):
-    """Mark values of a parametrised test as slow."""
     return pytest.param(*values, marks=pytest.mark.slow)
 
 

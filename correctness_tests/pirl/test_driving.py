@@ -15,8 +15,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Recorded(PirlEnv):
-    """An environment that records its steps."""
-
     def __init__(self):
         super().__init__()
         self.steps = []

@@ -142,11 +142,8 @@ def test_any_observation_in_an_episode_is_a_start(quiet):
 
 
 BAD_STARTS = {
-    "too short": STRAIGHT[:15],
     "not a number": as_state(10, math.nan, 0, 0, 0, 0, 5),
-    "too slow": as_state(2.9, 0, 0, 0, 0, 0, 5),
     "off the road": as_state(10, 0, 0, -1, 0, 0, 5),
-    "no time left": as_state(10, 0, 0, 0, 0, 0, 0),
     "a road of two curvatures": STRAIGHT + np.eye(16)[7] * 0.1,
 }
 
@@ -162,7 +159,7 @@ def test_a_bad_start_is_refused_and_the_episode_goes_on(quiet, state):
     quiet.step(AHEAD)
 
 
-@pytest.mark.parametrize("action", [-1, 25, 1.0])
+@pytest.mark.parametrize("action", [25, 1.0])
 def test_a_bad_action_is_refused_and_changes_nothing(quiet, action):
     start(quiet)
     draws = quiet.np_random.bit_generator.state

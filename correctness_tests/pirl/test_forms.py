@@ -22,7 +22,6 @@ def problem():
 
 
 def trained(backend, **options):
-    """Return the losses of two updates, and the final weights."""
     (config, batch), implementation = problem(), get(backend)
     step = build("train_step", backend, config, batch, "naive", order=2, **options)
     losses = [float(implementation.to_host(step(*map(implementation.to_device, batch)))) for _ in range(2)]
@@ -56,15 +55,6 @@ def test_loss_weighs_the_equation_and_the_boundary_as_the_reference_does(backend
     params, target, exact = in_float64((config["params"], config["target"], batch))
     expected = _numpy.loss(params, target, exact, dynamics=dynamics_of(config), order=2, **WEIGHTS)
     assert losses[0] == pytest.approx(expected, rel=1e-3)
-
-
-@pytest.mark.parametrize(("inference", "flags"), [("grad", (True, False)), ("inference_mode", (False, True))])
-def test_inference_option_sets_what_autograd_records(inference, flags):
-    config, batch = problem()
-    for op, given in (("forward", batch[:1]), ("pde_loss", batch[5:6])):
-        call = build(op, "torch", config, given, "naive", inference=inference, derivatives="generator")
-        out = call(*map(get("torch").to_device, given))
-        assert (out.requires_grad, out.is_inference()) == flags
 
 
 @pytest.mark.parametrize(("autocast", "mode"), [(False, "none"), (True, "matmult")])

@@ -1,19 +1,7 @@
 """The agent learns to stay on the road and to predict the probability of it (minutes of training, so marked slow).
 
-Fraction of 100 greedy episodes that stay on the road, and in parentheses the net's mean prediction, by number of
-environment steps, on JAX:
-
-==================  ====  ===========  ===========  ===========  ===========
-learning rate       seed  5,120        10,240       15,360       20,480
-==================  ====  ===========  ===========  ===========  ===========
-5e-4, the default      0  0.07 (0.05)  0.07 (0.04)  0.24 (0.11)  0.96 (0.77)
-2e-3                   0  0.97 (0.72)  0.98 (0.96)
-2e-3                   1  0.09 (0.05)  0.98 (0.95)
-2e-3                   2  0.94 (0.66)  0.96 (0.94)
-==================  ====  ===========  ===========  ===========  ===========
-
-With an update every fourth step, the fraction was 0.13 after 10,240 steps (2e-3, seed 0). The untrained net of seed 0
-reaches 0.23 and predicts 0.59; steering in proportion to both errors reaches 0.95 (60 episodes).
+Fraction of 100 greedy episodes that stay on the road after 10,240 steps on JAX: 0.96 to 0.98 with learning rate 2e-3
+(seeds 0, 1 and 2), 0.07 with the default, 5e-4, which reaches 0.96 after 20,480 steps. The untrained net: 0.23.
 """
 
 import numpy as np

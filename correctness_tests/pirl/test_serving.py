@@ -146,14 +146,6 @@ def test_an_interrupted_caller_leaves_no_thread():
     assert threading.active_count() == before
 
 
-def test_no_thread_is_left_after_close():
-    before = threading.active_count()
-    load = Load(Batched(doubled), clients=5)
-    load(np.zeros((5, 3)))
-    load.close()
-    assert threading.active_count() == before
-
-
 def test_latency_counts_from_the_request_and_not_from_the_call():
     def build(size):
         def forward(batch):
@@ -167,10 +159,3 @@ def test_latency_counts_from_the_request_and_not_from_the_call():
     elapsed = time.perf_counter() - before
     load.close()
     assert 10 * load.stats()["latency_p50_s"] <= elapsed  # ten of the twenty requests take the median or longer
-
-
-def test_latencies_are_the_median_and_the_99th_of_a_hundred():
-    load = Load(Batched(doubled), clients=1)
-    load.latencies = np.random.default_rng(0).permutation(np.arange(101.0))
-    assert load.stats() == {"latency_p50_s": 50.0, "latency_p99_s": 99.0}
-    load.close()

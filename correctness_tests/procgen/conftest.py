@@ -5,7 +5,6 @@ import pytest
 
 @pytest.fixture
 def installed(unavailable):
-    """Skip or fail a test if Procgen is not installed."""
     from rl_impls.backends import BackendUnavailable
     from rl_impls.common.procgen_env import check_installed  # imports NumPy, so not before pytest sets its threads
 

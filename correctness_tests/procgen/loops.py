@@ -30,7 +30,6 @@ def played():
 
 
 def config_of(algorithm, **changed):
-    """Return the configuration of a loop whose actors play ahead as in training."""
     state, params = played()
     start = {"params": params, "env": ENV, "env_state": state, "keep_acting": True}
     return start | CONSTANTS[algorithm] | SIZES | changed
@@ -38,13 +37,11 @@ def config_of(algorithm, **changed):
 
 @contextlib.contextmanager
 def made(op, config, backend="torch", form="full"):
-    """Yield a loop, which is closed afterwards."""
     with contextlib.closing(build(op, backend, config, (np.zeros(1, np.int64),), form)) as loop:
         yield loop
 
 
 def numbers(*of):
-    """Return the argument of a loop, the numbers of rollouts."""
     return np.array(of, np.int64)
 
 

@@ -11,7 +11,6 @@ BATCH_SIZE = 32
 
 
 def build(op, name, config, example, form="full"):
-    """Build an op for a backend."""
     backend = backends.get(name)
     example = tuple(map(backend.to_device, example))
     return backend.build("procgen", op, config, example, backends.forms("procgen")[form])

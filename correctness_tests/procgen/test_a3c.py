@@ -117,7 +117,6 @@ def make_worker(shared, make):
 
 
 def rule(gradient, weights, squares):
-    """Return weights and mean squares after a step of RMSProp."""
     squares = 0.9 * squares + 0.1 * gradient**2
     return weights - 0.5 * gradient / (np.sqrt(squares) + 1e-3), squares
 

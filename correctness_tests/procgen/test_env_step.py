@@ -1,4 +1,4 @@
-"""The op that steps Procgen's games: results and resets."""
+"""The op that steps the games of Procgen."""
 
 import numpy as np
 import pytest
@@ -15,19 +15,13 @@ pytestmark = pytest.mark.usefixtures("installed")
 
 
 def actions(seed=0):
-    """Return random actions i32[T, N]."""
     return np.random.default_rng(seed).integers(ACTIONS, size=(STEPS, 3)).astype(np.int32)
-
-
-def build(frames="in_place"):
-    """Build the op for the games of ENV."""
-    return env_step({"env": ENV}, (actions(),), options=Options(frames=frames), backend=get("numpy"))
 
 
 @pytest.mark.parametrize("frames", ["copied", "in_place"])
 def test_op_takes_the_steps_of_the_environment(frames):
-    op, env = build(frames), ProcgenVectorEnv(**ENV, threads=1)
-    ends = 0
+    op = env_step({"env": ENV}, (actions(),), options=Options(frames=frames), backend=get("numpy"))
+    env, ends = ProcgenVectorEnv(**ENV, threads=1), 0
     for given in (actions(0), actions(1)):
         obs, rewards, ended = op(given)
         wanted = [env.advance(action) for action in given]
@@ -40,16 +34,3 @@ def test_op_takes_the_steps_of_the_environment(frames):
     assert ends > 0
     op.close()
     env.close()
-
-
-def test_reset_repeats_the_steps_without_overwriting_results():
-    op = build()
-    first = op(actions())
-    copies = [array.copy() for array in first]
-    assert not np.array_equal(op(actions())[0], first[0])
-    op.reset()
-    for again, kept, copy in zip(op(actions()), first, copies, strict=True):
-        np.testing.assert_array_equal(again, copy)
-        np.testing.assert_array_equal(kept, copy)
-    op.close()
-    op.close()

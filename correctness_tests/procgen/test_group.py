@@ -3,33 +3,31 @@
 import os
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from correctness_tests.procgen.group_member import LOOPS, loop, updates
-from correctness_tests.procgen.loops import numbers
-from correctness_tests.procgen.problem import build, gradient_of, learner, problem
+from correctness_tests.procgen.problem import gradient_of, learner, problem
+from rl_impls.common.ranks import launched
 from rl_impls.procgen.agent import ProcgenAgent
 
 SECONDS = 120
 
 
 def environment():
-    """Return the environment of a command, without pytest's variables."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     return kept | {"OMP_NUM_THREADS": "1"}
 
 
 def torchrun(*words):
-    """Run a module in two torchrun processes."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", *map(str, words)]
     return subprocess.run(command, env=environment(), timeout=SECONDS, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
-    """Return the results of two processes as arrays by name."""
     path = tmp_path_factory.mktemp("group") / "found.npz"
     done = torchrun("correctness_tests.procgen.group_member", path)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -55,7 +53,6 @@ def silent_partner():
 
 
 def gradient(**changed):
-    """Return the gradients of an update of A2C, by name."""
     update, call = learner("a2c_update", "torch", **changed)
     call(problem("a2c_update")[1][0])
     return gradient_of(update)
@@ -129,13 +126,20 @@ def test_environments_that_processes_cannot_share_are_an_error(tmp_path):
     assert not (tmp_path / "it").exists()
 
 
+def test_only_procgen_trains_under_torchrun(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(SystemExit, match=r"^train: WORLD_SIZE=2 should be 1: only procgen can train under torchrun"):
+        import_module("rl_impls.snake.__main__").main(["train", str(tmp_path / "it")])
+    monkeypatch.setenv("WORLD_SIZE", "two")
+    with pytest.raises(ValueError, match=r"^WORLD_SIZE=two should be a number"):
+        launched()
+    monkeypatch.delenv("WORLD_SIZE")
+    monkeypatch.setenv("RANK", "1")
+    assert launched() == (0, 1)
+
+
 @pytest.mark.parametrize("algorithm", ["impala", "a3c"])
 def test_impala_and_a3c_reject_several_processes(monkeypatch, algorithm):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match=f"^algorithm='{algorithm}' should be ppo or a2c without actors in several"):
         ProcgenAgent(seed=0, algorithm=algorithm)
-
-
-def test_jax_rejects_several_processes():
-    with pytest.raises(ValueError, match=r"^backend='jax' should be torch or torch-compile with several processes$"):
-        build("a2c", "jax", LOOPS["a2c"] | {"rank": 0, "processes": 2}, (numbers(0),))

@@ -30,7 +30,6 @@ limited = limit("training", 300)
 
 @pytest.fixture(scope="module")
 def random_return():
-    """Return the mean return of random actions over 2,500 steps of each environment."""
     envs, rng, returns = ProcgenVectorEnv("jumper", ENVS, num_levels=5, threads=1), np.random.default_rng(0), []
     for _ in range(2500):
         envs.advance(rng.integers(15, size=ENVS).astype(np.int32))

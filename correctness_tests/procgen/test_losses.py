@@ -29,7 +29,6 @@ def loss_of(op, config, batch):
 
 
 def gradient(op, batch, **changed):
-    """Return the gradient of an update in float64."""
     update, call = exact_learner(op, **changed)
     call(batch)
     return gradient_of(update)
@@ -75,7 +74,6 @@ def test_update_reports_policy_loss_value_loss_and_entropy(op, backend):
 
 
 def on_policy(batch):
-    """Return a PPO batch in float64 with the log-probabilities of the current policy."""
     config, _ = problem("ppo_update")
     obs, actions, _, advantages, returns = in_float64(batch)
     logits, _ = _numpy.logits_and_values(in_float64(config["params"]), obs)

@@ -1,4 +1,4 @@
-"""The nets: convolutions, initial weights, precisions, sampling of actions, and the options of torch."""
+"""The nets: convolutions, initial weights, precisions, and sampling of actions."""
 
 from dataclasses import replace
 
@@ -20,7 +20,6 @@ ACTING = [("torch", "naive"), ("torch", "full"), ("jax", "full")]
 
 
 def forward(name, form, params, obs):
-    """Return logits and values as NumPy."""
     backend = backends.get(name)
     return backend.to_host(build("forward", name, {"params": params}, (obs,), form)(backend.to_device(obs)))
 

@@ -83,7 +83,6 @@ def test_parallel_loop_without_lag_matches_the_sequential_one(algorithm, backend
 
 
 def assert_played_by(config, rollouts, weights):
-    """Assert that the actors played each rollout with the given weights."""
     for index in range(config["actors"]):
         share = env_slice(config, index)
         envs = ProcgenVectorEnv(**actor_config(config)["env"], threads=1)

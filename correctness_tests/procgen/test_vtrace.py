@@ -40,7 +40,6 @@ def vtrace(backend, form, args, gamma, rho_bar=1.0, c_bar=1.0):
 
 
 def with_ratios(seed, rollout):
-    """Return a rollout, preceded by random log-ratios."""
     return np.random.default_rng(seed).standard_normal(rollout[0].shape), *rollout
 
 

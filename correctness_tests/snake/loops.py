@@ -39,8 +39,6 @@ LOOPS = [  # form, backend, num_envs
 
 @dataclass
 class Inputs:
-    """Configuration and arguments of a loop."""
-
     config: dict
     args: tuple
 
@@ -164,12 +162,10 @@ def made(form, backend, num_envs):
 
 
 def fresh(form, backend, num_envs):
-    """Return a shared loop after a reset, and its inputs."""
     loop, inputs = made(form, backend, num_envs)
     loop.reset()
     return loop, inputs
 
 
 def options_of(form, train_frequency, batch_size=32):
-    """Return a form's options with another update frequency and batch size."""
     return replace(backends.forms("snake")[form], train_frequency=train_frequency, batch_size=batch_size)

@@ -35,7 +35,6 @@ def problem(seed, batch_size=32, batches=1):
 
 
 def differences(got, wanted):
-    """Return the absolute differences of all weights of two nets."""
     assert got.keys() == wanted.keys()
     return np.concatenate([np.abs(got[name] - wanted[name]).ravel() for name in wanted])
 
@@ -51,7 +50,6 @@ def assert_trained_alike(got, wanted, rate, updates, most=0.001):
 
 
 def assert_state_equal(got, wanted):
-    """Assert that two states are equal, bit for bit."""
     assert got.keys() == wanted.keys()
     for name in wanted:
         np.testing.assert_array_equal(got[name], wanted[name], err_msg=name)

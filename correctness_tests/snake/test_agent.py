@@ -11,7 +11,7 @@ from correctness_tests.commands import python
 from correctness_tests.draws import assert_as_often, assert_distributed, assert_each_for_itself
 from correctness_tests.quick import quick
 from correctness_tests.reference import in_float64
-from correctness_tests.waiting import children, limit
+from correctness_tests.waiting import limit
 from rl_impls import backends, params
 from rl_impls.snake import _numpy
 from rl_impls.snake.agent import Config, SnakeAgent, draw_chunk, play
@@ -61,12 +61,6 @@ def test_a_loaded_agent_goes_on_bit_for_bit(tmp_path, backend, form, num_envs):
         one.close()
 
 
-def test_evaluation_of_a_loaded_agent_starts_no_process(tmp_path):
-    make("torch", "full").save(tmp_path / "agent")
-    SnakeAgent.load(tmp_path / "agent", form="ddp").evaluate(2, seed=1)
-    assert children() == []
-
-
 def test_a_loaded_agent_has_the_online_weights_before_it_trains(tmp_path):
     agent = make(target_frequency=100)
     agent.learn()  # 56 steps beyond the last copy to the target network
@@ -87,29 +81,19 @@ def test_loading_and_closing_end_the_thread_of_a_loop():
 
 OPTIONS = {
     "learning_rate": 3e-4, "gamma": 0.5, "max_grad_norm": 0.01, "capacity": 100, "target_frequency": 32,
-    "max_steps": 5, "train_frequency": 8, "batch_size": 64, "num_envs": 2, "hidden": 8, "warm_up": 80, "dim": 8,
-    "starting_blocks": 2, "dist_to_border": 2,
+    "train_frequency": 8, "starting_blocks": 2, "dist_to_border": 2,
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def trained():
-    """Return an agent that has learned from one chunk."""
-    agent = make()
-    agent.learn()
-    return agent
+def test_every_option_changes_what_is_learned():
+    agents = [make(**options) for options in ({}, *({name: value} for name, value in OPTIONS.items()))]
+    for agent in agents:
+        agent.learn()
+    assert len({agent.params["w1"].tobytes() for agent in agents}) == len(agents)
 
 
-@pytest.mark.parametrize(("option", "value"), OPTIONS.items())
-def test_every_option_changes_what_is_learned(trained, option, value):
-    other = make(**{option: value})
-    other.learn()
-    got, wanted = other.params["w1"], trained.params["w1"]
-    assert got.shape != wanted.shape or not np.allclose(got, wanted, atol=1e-6)
-
-
-@pytest.mark.parametrize(("num_envs", "warm_up"), [(1, 200), (5, 202)])
-def test_the_warm_up_stores_random_play(num_envs, warm_up):
+def test_the_warm_up_stores_random_play():
+    num_envs, warm_up = 5, 202
     state = make(num_envs=num_envs, warm_up=warm_up, train_frequency=1, max_steps=12).state()
     count = -(-warm_up // num_envs) * num_envs
     obs, next_obs, rewards = (
@@ -151,11 +135,12 @@ def test_learn_counts_what_was_played():
 def test_returns_and_lengths_are_those_of_whole_episodes_even_across_chunks():
     agent = make(num_envs=16, capacity=2048)
     figures, state = [agent.learn() for _ in range(3)], agent.state()
-    played = (state[f"replay_buffer.{name}"][SMALL["warm_up"] :].reshape(48, 16) for name in ("reward", "terminated"))
-    episodes = []  # none is truncated in so few steps
+    played = (state[f"replay_buffer.{name}"].reshape(-1, 16) for name in ("reward", "terminated"))
+    episodes = []  # that ended after the warm-up; none is truncated in so few steps
     for rewards, ended in zip(*(column.T for column in played)):
-        *whole, _ = np.split(rewards, np.flatnonzero(ended) + 1)
-        episodes += whole
+        ends = np.flatnonzero(ended) + 1
+        whole = zip(np.split(rewards, ends), ends)
+        episodes += [one for one, end in whole if end > SMALL["warm_up"] // 16]
     assert max(map(len, episodes)) > 16
     assert sum(seen["episodes"] for seen in figures) == len(episodes)
     for name, total in (("return", np.concatenate(episodes).sum(dtype=float)), ("length", sum(map(len, episodes)))):
@@ -213,7 +198,6 @@ def test_actions_and_draws_are_independent_for_each_game_step_and_chunk():
 
 
 def straight_up(sizes=(100, 16, 16, 4)):
-    """Return the weights of a net that always values the move up highest."""
     net = {}
     for k, shape in enumerate(itertools.pairwise(sizes)):
         net |= {f"w{k}": np.zeros(shape, np.float32), f"b{k}": np.zeros(shape[1], np.float32)}
@@ -244,15 +228,10 @@ def test_an_evaluation_ends_where_games_are_truncated():
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"form": "fastest"}, "form='fastest' should be 'naive', "),
-        ({"train_frequency": 3}, "train_frequency=3 should be 1, 4, 8 or 16"),
         ({"num_envs": 6}, "num_envs=6 should be a multiple or a divisor of train_frequency=4"),
-        ({"gamma": 1.5}, "gamma=1.5 should be less than or equal to 1"),
         ({"warm_up": 10}, "warm_up=10 should be from batch_size=32 to capacity=500"),
         ({"capacity": 10}, "capacity=10 should be at least batch_size=32"),
-        ({"dim": 1}, "dim=1 should be greater than or equal to 2"),
         ({"dim": 6}, "dist_to_border=3 should be at most 2, to leave a cell to start on"),
-        ({"starting_blocks": 5}, "starting_blocks=5 should be at most 4, to fit on the board in any heading"),
     ],
 )
 def test_an_impossible_configuration_is_refused(config, message):
@@ -270,23 +249,12 @@ GPU = {False: lambda: "torch finds no CUDA device", True: lambda: None}
         (True, {}, ("torch-compile-cuda", "tf32", 64)),
         (True, {"form": "full", "batch_size": 32}, ("torch-compile-cuda", "full", 32)),
         (True, {"backend": "torch"}, ("torch", "full", 32)),
-        (True, {"backend": "torch-cuda"}, ("torch-cuda", "full", 32)),
     ],
 )
 def test_a_gpu_changes_the_defaults_unless_the_backend_is_set(monkeypatch, gpu, fields, wanted):
     monkeypatch.setitem(backends.DEVICES, ("torch", "cuda"), GPU[gpu])
     for config in (SnakeAgent.configure(**fields), SnakeAgent(seed=0, **fields).config):
         assert (config.backend, config.form, config.batch_size) == wanted
-
-
-def test_choosing_a_backend_leaves_torch_to_be_imported_with_the_right_threads():
-    code = """
-import sys
-from rl_impls.snake.agent import SnakeAgent
-
-print(SnakeAgent.configure().backend != "torch" or "torch" not in sys.modules)
-"""
-    assert python("-c", code).stdout == "True\n"
 
 
 def test_a_checkpoint_of_a_gpu_loads_on_a_cpu(tmp_path):
@@ -298,3 +266,13 @@ def test_a_checkpoint_of_a_gpu_loads_on_a_cpu(tmp_path):
     for backend in ("auto", "torch"):
         loaded = SnakeAgent.load(tmp_path / "gpu", backend=backend)
         assert (loaded.config.backend, loaded.config.form) == ("torch", "full")
+
+
+def test_choosing_a_backend_leaves_torch_to_be_imported_with_the_right_threads():
+    code = """
+import sys
+from rl_impls.snake.agent import SnakeAgent
+
+print(SnakeAgent.configure().backend != "torch" or "torch" not in sys.modules)
+"""
+    assert python("-c", code).stdout == "True\n"

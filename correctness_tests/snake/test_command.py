@@ -24,23 +24,14 @@ def test_training_ends_after_a_number_of_episodes(tmp_path, capsys):
     assert SnakeAgent.load(tmp_path / "run" / runs.CHECKPOINT).config.dim == 6
 
 
-@pytest.mark.parametrize(
-    ("words", "text", "message"),
-    [
-        (["--episodes", "0"], "", "episodes=0 should be an integer from 1 to "),
-        ([], "steps: 1\nepisodes: 2\n", "{file}, line 2: episodes cannot be combined with steps"),
-    ],
-)
-def test_a_wrong_budget_is_one_line(tmp_path, words, text, message):
+def test_a_wrong_budget_is_one_line(tmp_path):
     file = tmp_path / "it.yaml"
-    file.write_text(text or "steps: 1\n")
-    with pytest.raises(SystemExit) as ended:
-        main(["train", str(tmp_path / "agent"), "--config", str(file), *words])
-    assert ended.value.code.startswith(f"train: {message.format(file=file)}")
+    file.write_text("steps: 1\nepisodes: 2\n")
+    with pytest.raises(SystemExit, match=f"^train: {file}, line 2: episodes cannot be combined with steps"):
+        main(["train", str(tmp_path / "agent"), "--config", str(file)])
 
 
 def net(*sizes):
-    """Return linear layers with ReLUs in between."""
     import torch
     from torch import nn
 
@@ -83,9 +74,7 @@ def test_weights_in_double_precision_for_a_small_board_are_imported_as_float32(t
     ("content", "message"),
     [
         (b"text", "not a state dict of tensors; write one with torch.save"),
-        ([1, 2], "not a state dict of tensors"),
         (net, "not a state dict of tensors"),  # a function, which is not loaded
-        ((100, 8, 4), r"the tensors have the shapes .*\(4,\)\]; they should be weights and biases of a net "),
         ((99, 8, 8, 4), r"the tensors have the shapes \[\(8, 99\)"),
     ],
 )
@@ -101,8 +90,3 @@ def test_another_file_is_refused(tmp_path, content, message):
         main(["import", str(file), str(tmp_path / "agent")])
     assert "\n" not in ended.value.code
     assert not (tmp_path / "agent").exists()
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(SystemExit, match=r"^import: .*/it\.pt: No such file or directory$"):
-        main(["import", str(tmp_path / "it.pt"), str(tmp_path / "agent")])

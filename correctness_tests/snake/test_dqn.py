@@ -22,7 +22,7 @@ def test_benchmark_of_the_original_code_runs_with_a_changed_import(capsys):
     agent = DQNAgent(obs.flatten().shape[0], env.action_space.n)
 
     start = time.time()
-    for episode in range(20):  # noqa: B007
+    for episode in range(100):  # noqa: B007
         obs, _ = env.reset()
         state = obs.flatten()
         for step in range(50):
@@ -45,12 +45,11 @@ def test_benchmark_of_the_original_code_runs_with_a_changed_import(capsys):
     assert all((agent.params[name] != untrained[name]).any() for name in untrained)
 
 
-def test_environment_accepts_the_argument_names_of_the_original_code():
+def test_argument_names_of_the_original_code_are_accepted():
     from rl_impls.snake.env import SnakeEnv
 
     assert SnakeEnv(startingBlocks=2, dim=8, distToBorder=1).geometry == SnakeEnv(2, 8, 1).geometry
-    with pytest.raises(ValueError, match=r"^dist_to_border=5 should be at most 4, "):
-        SnakeEnv(distToBorder=5)
+    assert DQNAgent(64, 4, hidden_size=128).params["w1"].shape == (128, 128)
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
@@ -107,15 +106,3 @@ def test_an_agent_is_determined_by_its_seed():
         return agent.replay(), agent.params["w0"].tolist()
 
     assert trained(1) == trained(1) != trained(2)
-
-
-def test_a_batch_larger_than_the_memory_is_refused():
-    agent = DQNAgent(2, 3, hidden=8)
-    agent.remember(STATE, 0, 1.0, STATE, True)
-    for size in (0, 2):
-        with pytest.raises(ValueError, match=rf"^batch_size={size} should be an integer from 1 to 1, the number of "):
-            agent.replay(size)
-
-
-def test_the_width_of_the_hidden_layers_may_be_given_as_in_the_original_code():
-    assert DQNAgent(100, 4, hidden_size=128).params["w1"].shape == (128, 128)

@@ -27,7 +27,6 @@ def numbered(first, count):
 
 
 def columns_of(items):
-    """Return one array per field of some transitions."""
     return [np.array([item[k] for item in items], dtype) for k, dtype in enumerate(DTYPES)]
 
 

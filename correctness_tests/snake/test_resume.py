@@ -51,7 +51,6 @@ def test_two_halves_with_a_checkpoint_in_between_equal_one_run(form, backend, nu
 
 
 def unlike(config):
-    """Return a configuration with other weights, games and transitions."""
     games = config["env_state"] | {"food": np.roll(config["env_state"]["food"], 1, axis=-1)}
     nets = {"params": config["target"], "target": config["params"]}
     return config | nets | {"env_state": games, "step": 0, "stored": tuple(c[::-1].copy() for c in config["stored"])}

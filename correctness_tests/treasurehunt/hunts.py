@@ -51,7 +51,6 @@ def play_randomly(rng, settings, num_worlds, capacity):
 
 
 def loop_config(rng, num_worlds=1, hidden=16, **settings):
-    """Return the configuration of a small loop."""
     settings = Settings(**SMALL | settings)
     nets = [_numpy.init_params(rng, settings.num_agents, FRAMES * settings.frame, hidden) for _ in range(2)]
     for net in nets:  # makes the best action depend on the observation
@@ -69,14 +68,12 @@ def loop_config(rng, num_worlds=1, hidden=16, **settings):
 
 
 def draw_turns(rng, settings, num_worlds, epsilon=0.3):
-    """Return the arguments of the op ``turn`` for one episode."""
     shape = settings.turns, settings.num_agents, num_worlds
     taus, explore = rng.random((*shape, _numpy.QUANTILES), np.float32), rng.random(shape) < epsilon
     return draw_cells(rng, settings, settings.turns, num_worlds), taus, explore, random_actions(rng, *shape)
 
 
 def draw_epochs(rng, config, num_worlds, epochs, epsilon=0.3):
-    """Return the arguments of the op ``epoch`` for consecutive epochs."""
     settings = settings_of(config)
     memory = Memory(settings.num_agents, num_worlds, config["capacity"], settings.frame)
     memory.restore(config["stored"])
@@ -96,7 +93,6 @@ def draw_epochs(rng, config, num_worlds, epochs, epsilon=0.3):
 
 
 def hunt(seed=0, num_worlds=1, epochs=2, epsilon=0.3, **changes):
-    """Return the configuration of a small loop, and the arguments of its epochs."""
     rng = np.random.default_rng(seed)
     config = loop_config(rng, num_worlds, **changes)
     return config, draw_epochs(rng, config, num_worlds, epochs, epsilon)
@@ -125,7 +121,6 @@ class PlainHunt:
         return self.update.params
 
     def nets(self):
-        """Return the weights of the online and the target nets."""
         state = self.update.state()
         return [{name: state[f"{part}.{name}"] for name in self.params} for part in ("online", "target")]
 

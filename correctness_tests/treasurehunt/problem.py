@@ -24,7 +24,6 @@ def build(op, backend, config, example, form="full", **options):
 
 
 def called(op, backend, *args):
-    """Call an op with NumPy arrays and return NumPy arrays."""
     implementation = backends.get(backend)
     return implementation.to_host(op(*map(implementation.to_device, args)))
 
@@ -75,14 +74,12 @@ def transitions(rng, params, batch=BATCH, quantiles=QUANTILES):
 
 
 def problem(seed, batches=1, num_agents=AGENTS):
-    """Return a configuration of ``train_step``, and batches for it."""
     rng = np.random.default_rng(seed)
     config = learner(rng, num_agents)
     return config, [transitions(rng, config["params"]) for _ in range(batches)]
 
 
 def acting(rng, params, num_worlds=32, quantiles=QUANTILES):
-    """Return the arguments of ``act``; a third of the agents explore."""
     num_agents, size, _ = params["w_state"].shape
     states = rng.normal(size=(num_agents, num_worlds, size)).astype(np.float32)
     explore = rng.random((num_agents, num_worlds)) < 0.3
@@ -93,7 +90,6 @@ def acting(rng, params, num_worlds=32, quantiles=QUANTILES):
 
 
 def state_of(config):
-    """Return the state of a learner before its first update."""
     state = {"step": np.array(0, np.int32)}
     for name, value in config["params"].items():
         state |= {f"online.{name}": value, f"target.{name}": config["target"][name]}
@@ -114,7 +110,6 @@ def shared(backend, options):
 
 
 def trained_from(backend, options, state):
-    """Return a learner in a given state, and its update function."""
     if backend == "jax":  # the other options do not affect nets on JAX
         options = replace(Options(), **{name: getattr(options, name) for name in JAX_OPTIONS})
     step, update = shared(backend, options)
@@ -129,7 +124,6 @@ def trained(backend, options, config, batches):
 
 
 def agent(tree, n):
-    """Return one agent's slice of arrays [N, ...]."""
     return tree_map(lambda x: x[n] if getattr(x, "ndim", 0) else x, tree)
 
 

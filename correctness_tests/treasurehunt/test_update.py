@@ -131,7 +131,6 @@ def test_actor_plays_by_the_learners_present_weights_without_noise(backend, form
         (("torch", "naive"), ("torch", "full")),
         (("torch", "full"), ("jax", "full")),
         (("jax", "full"), ("torch", "naive")),
-        (("jax", "naive"), ("jax", "full")),
     ],
     ids=lambda learner: "-".join(learner),
 )

@@ -37,6 +37,7 @@ class Agent(ABC):
         UNIT: unit of training progress.
         CHANGEABLE: fields that may be overridden when a checkpoint is loaded.
         STOCHASTIC: whether :meth:`evaluate` samples actions, unless it is called with ``deterministic=True``.
+        DISTRIBUTED: whether several processes of torchrun can train one agent.
         EVALUATES: fields whose values may be overridden for one evaluation, as keyword arguments of :meth:`evaluate`.
         deadline: time of ``time.perf_counter()`` at which training should end.
         config: configuration, with everything but the seed.
@@ -49,6 +50,7 @@ class Agent(ABC):
     UNIT: ClassVar[str] = "environment steps"
     CHANGEABLE: ClassVar[tuple[str, ...]] = ("backend", "form")
     STOCHASTIC: ClassVar[bool] = False
+    DISTRIBUTED: ClassVar[bool] = False
     EVALUATES: ClassVar[tuple[str, ...]] = ()
     deadline: float = math.inf
     loop: Any = None
@@ -80,7 +82,7 @@ class Agent(ABC):
         Returns:
             figures by name, always in this order: ``return`` and ``length``, means over the episodes that ended in the
             chunk, NaN if none did; ``episodes``, their number; other counts; losses, named ``loss`` or
-            ``policy_loss``; then the exploration rate at the end of the chunk, ``epsilon``, or the policy's mean
+            ``policy_loss``; then the exploration rate of its last steps, ``epsilon``, or the policy's mean
             ``entropy`` in nats. If some chunks have no updates, ``updates`` is their number.
         """
 

@@ -88,15 +88,15 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
         "--output-dir",
         type=Path,
         metavar="DIR",
-        help="write the learning curve to this folder, and by default the checkpoints",
+        help="folder for the learning curve and, by default, the checkpoints",
     )
     trains.add_argument("--resume", action="store_true", help="resume from the checkpoint, or from --output-dir")
     until = trains.add_mutually_exclusive_group()
     until.add_argument(
         "--steps", type=int, metavar="N", help=f"{agent.UNIT} to train, rounded up to whole chunks (default: {steps})"
     )
-    until.add_argument("--duration", metavar="HOURS", help="train this long instead, for example 0.5, 30m or 90s")
-    until.add_argument("--episodes", type=int, metavar="N", help="train until this many episodes have ended instead")
+    until.add_argument("--duration", metavar="HOURS", help="train for this time instead, for example 0.5, 30m or 90s")
+    until.add_argument("--episodes", type=int, metavar="N", help="train until N episodes have ended instead")
     trains.add_argument(
         "--save-every", metavar="HOURS", help=f"time between checkpoints (default: {training.SAVE_EVERY})"
     )
@@ -112,9 +112,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
     which.add_argument(
         "checkpoint", type=Path, nargs="?", help="checkpoint to load, or the --output-dir of a training run"
     )
-    which.add_argument(
-        "--checkpoint", type=Path, dest="path", metavar="PATH", help="another way to give the checkpoint"
-    )
+    which.add_argument("--checkpoint", type=Path, dest="path", metavar="PATH", help="same as the positional argument")
     evaluates.add_argument(
         "--episodes",
         "--num-episodes",
@@ -131,9 +129,10 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
             "--threads",
             type=int,
             metavar="N",
-            help="threads per torch operation, and for the games in total (default: 1 for a small net, else all cores)",
+            help="threads per torch operation, and of all games together (default: 1 for a small net, else all cores)",
         )
-        command.add_argument("--inter-op-threads", type=int, metavar="N", help="torch operations that run in parallel")
+        parallel = "maximum number of torch operations that run in parallel"
+        command.add_argument("--inter-op-threads", type=int, metavar="N", help=parallel)
     compares = commands.add_parser("compare", help="print runs side by side and plot their returns", allow_abbrev=False)
     compares.set_defaults(run=compare)
     compares.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="the --output-dir of a training run")
@@ -161,7 +160,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
             choices=games,
             dest="game",
             metavar="ID",
-            help="the game, for example procgen-coinrun-v0",
+            help="Gym id of the game, for example procgen-coinrun-v0",
         )
     for name, text in others.items():
         summary = (text.__doc__ or "").partition("\n")[0].replace("Return ", "Print ", 1).rstrip(".")
@@ -186,7 +185,10 @@ def game_of(text: str) -> str:
 
 def integers(text: str) -> tuple[int, ...]:
     """Parse comma-separated integers, for example ``32,32``."""
-    return tuple(int(word) for word in text.split(","))
+    try:
+        return tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} should be integers, for example 32,32") from None
 
 
 PARSERS: Mapping[Any, tuple[Callable[[str], Any], str]] = {

@@ -83,7 +83,9 @@ def in_one_line(error: ValidationError, known: Collection[str]) -> str:
 def unknown(name: str, known: Collection[str]) -> str:
     """Return the error message for an unknown field."""
     new = RENAMED.get(name)
-    return f"{name} was renamed to {new}" if new in known else f"{name} is unknown (choose from {', '.join(known)})"
+    if new in known:
+        return f"{name} was renamed to {new}; use the new name"
+    return f"{name} is unknown (choose from {', '.join(known)})"
 
 
 def fields_of(config: Any) -> Mapping[str, FieldInfo]:
@@ -131,9 +133,12 @@ def read_yaml(path: Path) -> YamlFile:
             raise ValueError(f"{path}, line 1: write one setting per line, for example 'game: coinrun'")
         lines: dict[str, int] = {}
         for key, _ in root.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise ValueError(f"{path}, line {key.start_mark.line + 1}: the name of a setting should be a word")
             if key.value in lines:
                 raise ValueError(
-                    f"{path}, line {key.start_mark.line + 1}: {key.value} is already set on line {lines[key.value]}"
+                    f"{path}, line {key.start_mark.line + 1}: {key.value} is already set on line {lines[key.value]}; "
+                    "remove one of them"
                 )
             lines[key.value] = key.start_mark.line + 1
         values = loader.construct_document(root)

@@ -176,7 +176,7 @@ class ProcgenVectorEnv(VectorEnv):
         """
         self.check_open("reset")
         if "reset_mask" in (options or {}):
-            raise ValueError("options: Procgen cannot reset some games alone (reset_mask); reset all, or set_state()")
+            raise ValueError("options: Procgen cannot reset single games (reset_mask); reset all, or call set_state()")
         if options:
             raise ValueError(f"options={options} should be None: Procgen has no reset options")
         if seed is not None:

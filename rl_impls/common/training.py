@@ -64,7 +64,7 @@ def length(options: argparse.Namespace, chosen: YamlFile) -> tuple[int | None, f
     given = given or {name: value for name in BUDGETS if (value := chosen.values.get(name)) is not None}
     if len(given) > 1:
         one, other, *_ = given
-        raise ValueError(f"{other} cannot be combined with {one}")
+        raise ValueError(f"{other} cannot be combined with {one}; set only one of them")
     if "duration" in given:
         return None, seconds_of(str(given["duration"])), None
     if "episodes" in given:
@@ -86,7 +86,7 @@ def place(options: argparse.Namespace) -> Path:
         if folder is None:
             raise ValueError("checkpoint: no file was given; name one, or a folder with --output-dir")
         if folder.exists() and not folder.is_dir():
-            raise ValueError(f"output-dir: {folder} is not a folder")
+            raise ValueError(f"output-dir: {folder} is not a folder; choose another path")
         if new and (folder / CHECKPOINT).exists():
             raise ValueError(f"output-dir: {folder} holds a run; add --resume to continue it, or choose another folder")
         return folder / CHECKPOINT
@@ -104,6 +104,8 @@ def train(agent_class: type[Agent], options: argparse.Namespace) -> None:
 
     Ctrl-C, SIGTERM and SIGHUP stop the training after the current chunk and still write its checkpoint.
     """
+    if launched()[1] > 1 and not agent_class.DISTRIBUTED:
+        raise ValueError(f"WORLD_SIZE={launched()[1]} should be 1: only procgen can train under torchrun")
     path, chosen = place(options), from_file(agent_class.Config, options.config)
     given = {name for name, value in vars(options).items() if value is not None}
     try:

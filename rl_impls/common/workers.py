@@ -117,6 +117,15 @@ def start_process(target, args, threads, needs, timeout):
         sleep(pause)
 
 
+def cpu_seconds(pid):
+    """Return the CPU time that a process has used, 0 if it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return sum(map(int, file.read().rpartition(")")[2].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    except OSError:
+        return 0.0
+
+
 def hung_up(pipe, seconds=0):
     """Wait up to `seconds` for the process at the other end of a pipe to end; return whether it has.
 
@@ -135,14 +144,14 @@ def cause_of_death(process):
         return "closed its pipe"
     if code == 255:  # multiprocessing's value for an exit code that nobody could collect
         return (
-            "ended and so did its fork server, so the exit code is unknown; the kernel's out-of-memory killer may have"
-            " killed both: free memory, or use fewer processes or environments"
+            "ended and so did its fork server, so the exit code is unknown; if the system ran out of memory, free some,"
+            " or use fewer processes or environments"
         )
     if code >= 0:
         return f"exited with code {code}"
     text = f"was killed by signal {-code} ({signal.Signals(-code).name})"
     if code == -signal.SIGKILL:
-        text += "; the kernel's out-of-memory killer does that: free memory, or use fewer processes or environments"
+        text += "; if the system ran out of memory, free some, or use fewer processes or environments"
     return text
 
 
@@ -192,7 +201,7 @@ class Workers:
     def __init__(self, count, make, args_of, threads, niceness=0, needs=(), timeout=SECONDS):
         self.actors, self.replaced = count, 0
         self.made = make, args_of, threads, niceness, needs
-        self.timeout, self.silence = timeout, 0.0  # seconds
+        self.timeout, self.silence, self.spent = timeout, 0.0, 0.0  # seconds; the last is CPU time of silent workers
         self.members, self.lives = [], [0] * count
         self.close = Finalize(self, end, (self.members,), exitpriority=BEFORE_MULTIPROCESSING)
         self.owed = [[] for _ in range(count)]  # unanswered messages of each worker
@@ -220,7 +229,7 @@ class Workers:
             self.fail(index, f"died {self.lives[index]} times before it had answered; the last time it {cause}")
         end([self.members[index]])
         self.after_death(index)
-        self.members[index] = self.start(index, self.replaced, f"{cause}; no other could be started in its place")
+        self.members[index] = self.start(index, self.replaced, f"{cause}; a replacement could not be started")
         self.silence = 0.0
         for message in self.owed[index]:
             self.send(index, message)
@@ -268,8 +277,10 @@ class Workers:
         self.silence = 0.0
 
     def waited(self, seconds, silent):
-        """Add to the silence timer; fail with the `silent` workers if it reaches the timeout."""
-        self.silence += seconds
+        """Add to the silence timer, except for time in which a `silent` worker computes; fail at the timeout."""
+        spent = sum(cpu_seconds(self.members[index][1].pid) for index in set(silent))
+        self.silence += max(0.0, seconds - max(0.0, spent - self.spent))
+        self.spent = spent
         if self.silence >= self.timeout:
             self.fail_silent(silent)
 

@@ -4,6 +4,7 @@ Builders are as in :mod:`._numpy`; tensors are on the device of ``compiler``.
 """
 
 import functools
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -171,6 +172,8 @@ class Actor:
     """Greedy policy from NumPy to NumPy; ``obs`` u8[N, 4, S, S] is an example of those to come."""
 
     def __init__(self, params, obs, options, compiler):
+        if options.precision == "float16" and compiler.device == "cpu":
+            options = replace(options, precision="float32")
         self.net = make_net(params, options, compiler)
         self.options, self.compiler, self.pictures = options, compiler, Pictures(self.net, options, compiler)
         self.together = options.acting == "together"

@@ -33,37 +33,37 @@ class Config:
     form: Annotated[str, OneOf(FORMS)] = Field("full", description="named set of optimisations")
     game: Annotated[str, OneOf(KNOWN)] = Field("coinrun", description="Procgen game, or mario for the NES game")
     mode: Annotated[str, OneOf(MODES)] = Field("easy", description="difficulty of Procgen")
-    levels: int = Field(200, ge=0, description="number of Procgen levels to train on; 0: no limit")
+    levels: int = Field(200, ge=0, description="number of Procgen levels to train on; 0 for all")
     start_level: int = Field(0, ge=0, description="first Procgen level")
     side: Literal[84, 128] = Field(84, description="height and width of a frame in pixels")
     norm: Literal["none", "batch"] = Field(
         "none", description="normalisation after each convolution; batch removes the bias of the convolution"
     )
     init: Literal["he", "uniform"] = Field(
-        "he", description="initialisation of the weights; uniform is torch's default for them"
+        "he", description="initialisation of the weights; uniform is torch's default"
     )
     collectors: int = Field(2, ge=1, description="number of collector processes")
     num_envs: int = Field(8, ge=1, description="environments per collector")
     capacity: int = Field(50_000, ge=1, description="capacity of the replay buffer in experiences")
     batch_size: int = Field(256, ge=1, description="batch size of an update")
-    accumulate: Literal[1, 4] = Field(1, description="parts of a batch whose gradients are accumulated")
+    accumulate: Literal[1, 4] = Field(1, description="number of parts of a batch whose gradients are accumulated")
     updates: int = Field(8, ge=1, description="updates per epoch")
     reuse: float = Field(4.0, gt=0, description="how often an experience is sampled on average")
     publish_every: int = Field(1, ge=1, description="epochs between publications of the weights to the collectors")
     target_frequency: int = Field(200, ge=1, description="updates between copies of the weights to the target network")
     learning_rate: float = Field(2.5e-4, ge=0, description="learning rate of Adam")
     gamma: float = Field(0.99, ge=0, le=1, description="discount factor")
-    max_grad_norm: float = Field(10.0, ge=0, description="maximum norm of the gradient, which is clipped to it")
+    max_grad_norm: float = Field(10.0, gt=0, description="norm to which gradients are clipped")
     epsilon_start: float = Field(1.0, ge=0, le=1, description="initial fraction of random actions")
     epsilon_end: float = Field(0.1, ge=0, le=1, description="final fraction of random actions")
-    explore: int = Field(50_000, ge=1, description="experiences over which the fraction decreases linearly")
+    explore: int = Field(50_000, ge=1, description="experiences over which epsilon decreases linearly")
     sampling: Literal["uniform", "prioritised"] = Field(
         "uniform", description="sampling of the replay buffer, uniform or by TD error"
     )
     alpha: float = Field(0.6, ge=0, le=1, description="exponent of the priorities")
     beta: float = Field(0.4, ge=0, le=1, description="initial exponent of the importance-sampling weights")
     beta_increment: float = Field(1e-6, ge=0, le=1, description="increase of beta per batch, up to 1")
-    queue: int = Field(10_000, ge=1, description="experiences that may wait between the collectors and the learner")
+    queue: int = Field(10_000, ge=1, description="maximum number of experiences between the collectors and the learner")
     chunk: int = Field(1_000, ge=1, description="largest number of experiences that local queues deliver at a time")
 
     def __post_init__(self):
@@ -93,7 +93,7 @@ class Config:
 
 
 class MarioAgent(Agent):
-    """Learns to play from frames by double Q-learning, with collectors in processes.
+    """Learns to play from frames by double Q-learning, with collector processes.
 
     ``MarioAgent(seed=0, game="coinrun")``. Checkpoints lack the state of the NES game, which then starts new episodes.
     """
@@ -160,7 +160,7 @@ class MarioAgent(Agent):
             self.last = figures["return"], figures["distance"]
         stats = self.loop.stats()
         return figures | {
-            "stored": len(self.loop.replay), "policy_lag": float(self.loop.lags[-1]), "lost": stats["lost"],
+            "stored": len(self.loop.replay), "policy_lag": float(self.loop.lag), "lost": stats["lost"],
             "replaced_collectors": stats["replaced_collectors"], "loss": float(losses.mean()),
             "td_error": float(errors.mean()), "epsilon": self.loop.epsilon(number),
         }  # fmt: skip

@@ -15,6 +15,7 @@ from .transport import PUT
 from .weights import SharedWeights
 
 NICENESS = {"equal": 0, "learner": GIVES_WAY}  # by the option ``priority``
+PLAYED, EXPLORED, BATCHES = 1, 2, 3  # part of the seeds of games, of random actions, and of sampled batches
 ACTING = Compiler("torch", eager, "cpu", "torch")  # collectors act with torch on the CPU, for any learner
 
 
@@ -36,7 +37,7 @@ class Collector:
 
         self.config, self.senders, self.weights, num_envs = config, senders, weights, config["num_envs"]
         self.streams = range(index * num_envs, (index + 1) * num_envs)  # indices over all collectors
-        seeds = np.random.default_rng([config["seed"], life, *self.streams]).integers(2**31 - 1, size=num_envs)
+        seeds = np.random.default_rng([config["seed"], PLAYED, life, *self.streams]).integers(2**31 - 1, size=num_envs)
         self.games = [make_game(config, int(seed)) for seed in seeds]
         self.resize = RESIZE[options.resize](*self.games[0].shape, config["side"])
         self.obs = np.zeros((num_envs, STACK, config["side"], config["side"]), np.uint8)
@@ -75,7 +76,7 @@ class Collector:
         if self.weights is not None and self.weights.newest != self.version:
             self.load(*self.weights.read())
         left = [until - sender.so_far() for sender in self.senders]
-        rng = np.random.default_rng([self.config["seed"], number, self.streams[0]])
+        rng = np.random.default_rng([self.config["seed"], EXPLORED, number, self.streams[0]])
         episodes = []
         while any(left):
             chosen = self.actions(rng.random((len(self.games), 2)), epsilon)

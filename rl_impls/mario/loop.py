@@ -8,12 +8,13 @@ whenever experiences arrive.
 
 import contextlib
 import math
+from collections import Counter
 
 import numpy as np
 
 from .. import backends
 from ..common.phases import Phases, TimedLoop
-from .collectors import Collectors
+from .collectors import BATCHES, Collectors
 from .games import check_game
 from .memory import FrameReplay, PrioritisedReplay
 from .queues import LocalQueues, LockedQueue
@@ -46,6 +47,11 @@ def check_room(config):
     streams, each = streams_of(config), per_stream(config)
     if config["queue"] < streams:
         raise ValueError(f"queue={config['queue']} should be at least {streams}, one for each environment")
+    if each < 2:
+        raise ValueError(
+            f"num_envs={config['num_envs']} with collectors={config['collectors']} should be fewer: in an epoch, each "
+            f"of the {streams} environments must play 2 or more experiences, not {each}"
+        )
     if config["capacity"] // streams < each + ROOM:
         why = f"as an epoch has {each} experiences in each of {streams} environments"
         raise ValueError(f"capacity={config['capacity']} should be at least {streams * (each + ROOM)}, {why}")
@@ -141,7 +147,7 @@ class Pipeline(TimedLoop):
         self.replay = make_replay(config, options)
         self.push, self.gather = pushing(self.replay, options), gathering(self.replay, options)
         self.trained = self.learner = self.make_learner()
-        self.collectors, self.transport, self.lags, self.episodes = None, None, [], []
+        self.collectors, self.transport, self.lags, self.episodes = None, None, Counter(), []
         self.earlier = dict.fromkeys((*COUNTED, *BLOCKED), 0)  # counters of broken transports
         self.begin(config["params"], 0)
         try:
@@ -197,7 +203,7 @@ class Pipeline(TimedLoop):
         self.replay.clear()
         self.updates = self.publications = 0
         self.collect(-1)
-        self.lags, self.episodes = [], []
+        self.lags, self.episodes = Counter(), []
         self.clock.reset()
         self.before = self.totals()
 
@@ -225,8 +231,9 @@ class Pipeline(TimedLoop):
         found |= {f"blocked_{name}": now[name] - self.before[name] for name in BLOCKED}
         found["waiting"] = float(np.sum(self.transport.counters()["waiting"]))
         found["publications"] = float(self.publications)
-        lags = self.lags or [0]
-        found |= {"policy_lag": float(np.mean(lags)), "most_policy_lag": float(np.max(lags))}
+        lags = self.lags or {0: 1}
+        mean = sum(lag * count for lag, count in lags.items()) / sum(lags.values())
+        found |= {"policy_lag": mean, "most_policy_lag": float(max(lags))}
         found["replaced_collectors"] = float(self.replaced)
         busy = gpu_utilisation() if self.on_gpu else None
         return found if busy is None else {**found, "gpu_utilisation": busy}
@@ -272,7 +279,8 @@ class Pipeline(TimedLoop):
             self.collectors.replace_dead(found)
         for index in range(self.collectors.actors):
             version, episodes = found[index]
-            self.lags.append(self.updates - version)
+            self.lag = self.updates - version
+            self.lags[self.lag] += 1
             self.episodes.extend(episodes)
         self.replay.release()
 
@@ -287,7 +295,7 @@ class Pipeline(TimedLoop):
         Returns:
             the arguments of ``train_step`` as NumPy arrays, and the sampled rows i64[B].
         """
-        rng = np.random.default_rng([self.config["seed"], 2**32 + number, update])
+        rng = np.random.default_rng([self.config["seed"], BATCHES, number, update])
         batch_size = self.config["batch_size"]
         if self.config["prioritised"]:
             rows, weights = self.replay.draw(rng.random(batch_size))

@@ -31,11 +31,11 @@ class Config:
     """Configuration of an agent; the seed is passed separately."""
 
     backend: Annotated[str, OneOf(backends.names_of("pirl"))] = Field(
-        "torch", description="backend that computes; auto selects the best one available"
+        "torch", description="compute backend; auto selects the best one available"
     )
     form: Annotated[str, OneOf(FORMS)] = Field("full", description="named set of optimisations")
     serve: Annotated[str, OneOf((*backends.names_of("pirl"), SAME))] = Field(
-        SAME, description="backend that acts and evaluates; same is the backend that learns"
+        SAME, description="backend for acting and evaluation; same means the backend that learns"
     )
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((32, 32, 32), description="widths of the hidden layers")
     order: Literal[1, 2] = Field(2, description="order of the PDE residual; 1 leaves out the diffusion term")
@@ -50,12 +50,16 @@ class Config:
     warm_up: int = Field(1_000, ge=0, description="environment steps before the first update")
     epsilon_start: float = Field(1.0, ge=0, le=1, description="exploration rate at the first environment step")
     epsilon_end: float = Field(0.05, ge=0, le=1, description="final exploration rate")
-    epsilon_steps: int = Field(10_000, ge=1, description="environment steps over which the rate decays linearly")
+    epsilon_steps: int = Field(
+        10_000, ge=1, description="environment steps over which the exploration rate decays linearly"
+    )
 
     def __post_init__(self):
         object.__setattr__(self, "backend", backends.resolve(self.backend))
         if self.serve != SAME:
             object.__setattr__(self, "serve", backends.resolve(self.serve))
+        if self.form == "naive" and self.backend.startswith("torch-compile"):
+            raise ValueError(f"form='naive' should be full on {self.backend}, which cannot compile nested derivatives")
         if self.batch_size > self.capacity:
             raise ValueError(f"batch_size={self.batch_size} should be at most capacity={self.capacity}")
 

@@ -7,12 +7,12 @@ from . import problem
 from ._numpy import q_values
 from .agent import NO_GRADIENTS, PirlAgent
 
-OPS = ("forward", "act", "sustained", "serve", "pde_loss", "loss_and_backward", "train_step")
+OPS = ("forward", "act", "sustained", "serve", "pde_loss", "loss_and_backward", "train_step", "hybrid")
 UPDATES = OPS[5:]
 
 
 def check(backend=None):
-    """Return the size of the net, and what runs on which backend.
+    """Return the size of the net, and which ops run on which backend.
 
     `backend` is the name of one, None for all.
     """

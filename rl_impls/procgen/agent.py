@@ -37,14 +37,14 @@ class Config:
     """Configuration of an agent, without its seed; some defaults depend on the algorithm, see ``ALGORITHMS``."""
 
     backend: Annotated[str, OneOf(backends.names_of("procgen"))] = Field(
-        "torch", description="backend that computes; auto selects the best one available"
+        "torch", description="compute backend; auto selects the best one available"
     )
     form: Annotated[str, OneOf(FORMS)] = Field("full", description="named set of optimisations")
     algorithm: Literal["ppo", "a2c", "a3c", "impala"] = Field(
         "ppo", description="algorithm; some defaults depend on it, and those shown are PPO's"
     )
     net: Literal["nature", "residual"] = Field(
-        "nature", description="net with three convolutions, or the residual one of IMPALA's paper with fifteen"
+        "nature", description="network: nature has three convolutions, and the residual net of the IMPALA paper fifteen"
     )
     game: Annotated[str, OneOf(GAMES)] = Field("coinrun", description="Procgen game")
     mode: Annotated[str, OneOf(MODES)] = Field("easy", description="difficulty of the game")
@@ -52,7 +52,7 @@ class Config:
     start_level: int = Field(0, ge=0, description="first training level")
     num_envs: int = Field(32, ge=1, le=MOST, description="number of parallel environments")
     num_steps: int = Field(128, ge=1, description="steps of each environment per rollout")
-    actors: int = Field(0, ge=0, description="number of actor processes; 0 plays in the learner's process")
+    actors: int = Field(0, ge=0, description="number of actor processes; with 0, the learner's process plays")
     lag: int = Field(0, ge=0, description="maximum age, in rollouts, of the weights that actors of PPO and IMPALA use")
     ahead: int = Field(
         3, ge=0, description="maximum number of rollouts that an A3C worker may be ahead of the slowest one"
@@ -76,7 +76,7 @@ class Config:
     c_bar: float = Field(1.0, ge=0, description="maximum importance weight of later TD errors in IMPALA")
     value_weight: float = Field(0.5, ge=0, description="coefficient of the value loss")
     entropy_weight: float = Field(0.01, ge=0, description="coefficient of the entropy bonus")
-    max_grad_norm: float = Field(0.5, ge=0, description="maximum norm of the gradient, which is clipped to it")
+    max_grad_norm: float = Field(0.5, gt=0, description="norm to which gradients are clipped")
 
     def __post_init__(self):
         object.__setattr__(self, "backend", backends.resolve(self.backend))
@@ -135,6 +135,7 @@ class ProcgenAgent(Agent):
     CHANGEABLE = ("backend", "form", "actors", "lag", "cluster")
     EVALUATES = ("game", "mode")
     STOCHASTIC = True  # an evaluation can sample actions
+    DISTRIBUTED = True
 
     def __init__(self, backend="torch", form="full", *, seed, **config):
         super().__init__(backend, form, seed=check_seed(seed), **config)

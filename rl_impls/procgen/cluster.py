@@ -100,7 +100,7 @@ def join(address, cores):
         return
     here = ray.get_runtime_context().gcs_address
     if not is_same(address, here):
-        raise ValueError(f"cluster={address!r} cannot be joined: this process is in the cluster {here} already")
+        raise ValueError(f"cluster={address!r} cannot be joined: this process has already joined the cluster {here}")
     USERS["ours"] += USERS["ours"] > 0
 
 

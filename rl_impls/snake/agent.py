@@ -31,8 +31,8 @@ class Config:
 
     backend: Annotated[str, OneOf(backends.names_of("snake"))] = Field(
         backends.AUTO,
-        description="backend that computes; auto is torch, or on a GPU torch-compile-cuda with form tf32 and a batch "
-        "size of 64, unless these are set",
+        description="compute backend; auto is torch, or on a GPU torch-compile-cuda with form tf32 and a batch size of "
+        "64, unless these are set",
     )
     form: Annotated[str, OneOf(FORMS)] = Field("full", description="named set of optimisations")
     num_envs: int = Field(1, ge=1, description="number of parallel environments")
@@ -41,7 +41,7 @@ class Config:
     hidden: int = Field(256, ge=1, description="width of both hidden layers")
     learning_rate: float = Field(1e-3, ge=0, description="learning rate of Adam")
     gamma: float = Field(0.99, ge=0, le=1, description="discount factor")
-    max_grad_norm: float = Field(10.0, ge=0, description="maximum norm of the gradient, which is clipped to it")
+    max_grad_norm: float = Field(10.0, gt=0, description="norm to which gradients are clipped")
     capacity: int = Field(10_000, ge=1, description="capacity of the replay buffer in transitions")
     warm_up: int = Field(1_000, ge=1, description="random environment steps before learning starts")
     target_frequency: int = Field(
@@ -138,7 +138,7 @@ class SnakeAgent(Agent):
         config, state = self.config, self._state
         if state is None:
             weights = init_mlp(self.rng, config.sizes)
-            env_state, stored = play_at_random(config, self.rng)
+            env_state, stored, self.running = play_at_random(config, self.rng)
         else:
             weights, env_state, stored = self.params, games_in(state), stored_in(state)
         names = ("learning_rate", "gamma", "max_grad_norm", "capacity", "target_frequency", "geometry")
@@ -208,17 +208,18 @@ def draw(rng, *shape):
 
 
 def play_at_random(config, rng):
-    """Play the warm-up; return the games' state and the columns of the stored transitions."""
-    games = VectorisedEnvs(config.num_envs, config.geometry)
+    """Play the warm-up; return the games' state, the stored columns, and return and length of running episodes."""
+    games, running = VectorisedEnvs(config.num_envs, config.geometry), np.zeros((2, config.num_envs))
     games.env.reset_with(draw(rng, config.num_envs))
     obs, steps = games.observe(), []
     for _ in range(-(-config.warm_up // config.num_envs)):
         actions = rng.integers(ACTIONS, size=config.num_envs).astype(np.int32)
-        next_obs, rewards, terminated, _, final_obs = games.advance(actions, draw(rng, config.num_envs))
+        next_obs, rewards, terminated, truncated, final_obs = games.advance(actions, draw(rng, config.num_envs))
         steps.append((obs, actions, rewards, final_obs, terminated))
+        finished(running, rewards[None], (terminated | truncated)[None])
         obs = next_obs
     columns = zip(*steps)
-    return games.get_state(), [np.concatenate(column).astype(dtype) for column, dtype in zip(columns, DTYPES)]
+    return games.get_state(), [np.concatenate(column).astype(dtype) for column, dtype in zip(columns, DTYPES)], running
 
 
 def draw_chunk(config, rng, step):

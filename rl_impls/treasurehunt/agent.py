@@ -24,7 +24,7 @@ class Config(Settings):
     """Configuration of the agents and their worlds, all but the seed."""
 
     backend: Annotated[str, OneOf(backends.names_of("treasurehunt"))] = Field(
-        "torch", description="backend that computes; auto selects the best one available"
+        "torch", description="compute backend; auto selects the best one available"
     )
     form: Annotated[str, OneOf(FORMS)] = Field("full", description="named set of optimisations")
     num_worlds: int = Field(
@@ -35,17 +35,17 @@ class Config(Settings):
     capacity: int = Field(1024, ge=1, description="frames in the replay memory of each agent")
     gamma: float = Field(0.99, ge=0, le=1, description="discount per turn")
     learning_rate: float = Field(2.5e-4, ge=0, description="learning rate of Adam")
-    max_grad_norm: float = Field(1.0, ge=0, description="maximum norm of each agent's gradient")
+    max_grad_norm: float = Field(1.0, gt=0, description="norm to which each agent's gradient is clipped")
     loss_reduction: Literal["sum", "mean"] = Field(
         "sum",
         description="reduction of the loss over online quantiles: sum (Dabney et al. 2018), or mean (sorrel), which"
         f" divides gradients by {QUANTILES}, so max_grad_norm clips fewer",
     )
     soft_update: float = Field(
-        0.001, ge=0, description="fraction by which the target net moves to the online net after an update"
+        0.001, ge=0, le=1, description="fraction by which the target net moves to the online net after an update"
     )
-    epsilon: float = Field(0.6, ge=0, description="probability of a random action in the first epoch")
-    epsilon_step: float = Field(0.0005, ge=0, description="decrease of epsilon per epoch")
+    epsilon: float = Field(0.6, ge=0, le=1, description="probability of a random action in the first epoch")
+    epsilon_step: float = Field(0.0005, ge=0, le=1, description="decrease of epsilon per epoch")
 
     def __post_init__(self):
         super().__post_init__()
@@ -67,10 +67,11 @@ class Config(Settings):
 
 
 class TreasurehuntAgents(Agent):
-    """N agents that play and learn; weights, worlds, exploration and batches are all derived from the seed.
+    """Agents that play the treasure hunt together; each learns with its own network.
 
     ``TreasurehuntAgents("jax", "compiled", seed=0, num_worlds=16)``; the keywords are those of :class:`Config`. The
-    constructor fills the replay memory with random play until a batch can be sampled.
+    seed determines weights, worlds, exploration and batches. The constructor fills the replay memory with random play
+    until a batch can be sampled.
     """
 
     Config = Config

@@ -44,7 +44,7 @@ class Settings:
     spawn: float = Field(0.005, ge=0, le=1, description="probability per turn that an item appears in an empty cell")
     turns: int = Field(50, ge=1, description="turns per episode")
     observation: Literal["onehot", "rgb"] = Field(
-        "onehot", description="encoding of a cell that an agent sees, its kind one-hot or its colour"
+        "onehot", description="encoding of each cell that an agent sees: its kind (onehot) or its colour (rgb)"
     )
 
     def __post_init__(self):
