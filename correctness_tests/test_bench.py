@@ -59,6 +59,12 @@ def test_state(bench):
     assert result == counter.total
 
 
+@pytest.mark.benchmark(min_rounds=9, max_time=0.000001)
+def test_marked(bench):
+    counter = Counter()
+    bench(counter.add, 0.002, reset=counter.reset)
+
+
 def test_limited(bench):
     counter = Counter()
     assert bench(counter.add, reset=counter.reset, max_calls=3) == 3
@@ -205,6 +211,22 @@ def test_save_compare_and_compare_fail_work(run, tmp_path):
     assert "Performance has regressed" in text
     assert "test_state (0001_first)" in text
     assert len(list((tmp_path / "saved").glob("*/*.json"))) == 2
+
+
+def test_marks_warm_up_rounds_and_the_minimum_time_are_obeyed(run):
+    code, text, found, _ = run("-k", "test_marked", "--benchmark-min-time=0.03", "--benchmark-warmup=on")
+    assert code == 0, text
+    stats = found["test_marked"]["stats"]
+    assert (stats["rounds"], stats["iterations"] >= 8) == (9, True)  # 30 ms of calls that take 2 ms or more
+
+
+def test_tables_by_parameter_and_profiles_are_shown():
+    options = "--benchmark-group-by=param:backend", "--benchmark-max-time=0.01", "-p", "no:cacheprovider"
+    selected = "perf_tests/test_pirl.py", "--benchmark-only", "--backend", "numpy", "--op", "act"
+    done = python("-m", "pytest", *selected, *options, PYTEST_ADDOPTS="--benchmark-cprofile=tottime")
+    assert done.returncode == 0, done.stdout
+    assert "benchmark 'backend=numpy'" in done.stdout
+    assert "cProfile" in done.stdout
 
 
 @pytest.mark.parametrize("path", ["perf_tests/test_pirl.py", "perf_tests/peers/test_snake_plain.py"])

@@ -90,7 +90,8 @@ class Bench:
             self.request.addfinalizer(close)
         self.benchmark.extra_info |= {"unit": unit, "items": items, "flops": flops, "bytes": bytes, **info}
         seconds = 0.0
-        if warm and getattr(self.benchmark, "counting", True):  # a gate's worker warms up itself; check there once
+        checks = getattr(self.benchmark, "counting", not self.benchmark.disabled)  # a gate's worker warms up itself
+        if warm and checks:
             seconds = self.warm_up(function, args, reset, max_calls, output, rtol)
         if hasattr(self.benchmark, "after_reset"):  # in a gate's worker: equally many calls on both sides
             result = self.benchmark.after_reset(function, args, reset=reset, max_calls=max_calls, output=output)
@@ -159,13 +160,13 @@ class Bench:
         def setup() -> None:  # pytest-benchmark would take a returned value for arguments
             reset()
 
-        option = self.request.config.getoption
-        count, rounds = 1, 1
-        if not self.benchmark.disabled:
-            slow = call_seconds >= SLOW
-            count, seconds = (1, call_seconds) if slow else calibrated(calls, reset, max_calls)
-            rounds = max(option("benchmark_min_rounds"), math.ceil(float(option("benchmark_max_time")) / seconds))
-        result = self.benchmark.pedantic(lambda: calls(count), setup=setup, rounds=rounds)
+        given, count, rounds = self.benchmark, 1, 1  # its options come from the command line or a mark
+        if not given.disabled:
+            least = max(LEAST, given._min_time)
+            count, seconds = (1, call_seconds) if call_seconds >= SLOW else calibrated(calls, reset, max_calls, least)
+            rounds = max(given._min_rounds, math.ceil(given._max_time / seconds))
+        warmups = int(bool(given._warmup))
+        result = given.pedantic(lambda: calls(count), setup=setup, rounds=rounds, warmup_rounds=warmups)
         if self.benchmark.stats:
             stats = self.benchmark.stats.stats
             stats.data = [seconds / count for seconds in stats.data]
@@ -173,8 +174,10 @@ class Bench:
         return result
 
 
-def calibrated(calls: Callable[[int], Any], reset: Callable[[], object], max_calls: int | None) -> tuple[int, float]:
-    """Return the number of calls after one reset that take 10 ms, and the duration of that sample in seconds.
+def calibrated(
+    calls: Callable[[int], Any], reset: Callable[[], object], max_calls: int | None, least: float
+) -> tuple[int, float]:
+    """Return the number of calls after one reset that take ``least`` seconds, and the duration of that sample.
 
     The number is doubled until both of two samples are long enough, or until it reaches ``max_calls``.
     """
@@ -186,7 +189,7 @@ def calibrated(calls: Callable[[int], Any], reset: Callable[[], object], max_cal
             start = time.perf_counter()
             calls(count)
             samples.append(time.perf_counter() - start)
-        if min(samples) >= LEAST or count == most:
+        if min(samples) >= least or count == most:
             return count, min(samples)
         count = min(2 * count, most)
 

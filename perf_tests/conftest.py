@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 IN_WORKER = SIDE in os.environ  # this process times benchmarks for rlgauge
 MEASURED = "RLGAUGE_LIMITS"  # environment variable with the machine's limits as JSON
 LIMITS = pytest.StashKey[Mapping[str, float]]()
-TABLE_OPTIONS = tuple(f"--benchmark-{name}" for name in ("columns", "sort", "group-by", "name", "verbose"))
+TABLE_OPTIONS = tuple(f"--benchmark-{name}" for name in ("columns", "sort", "group-by", "name", "verbose", "cprofile"))
 
 
 def tier_of(item: pytest.Item) -> str | None:
@@ -98,7 +99,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if IN_WORKER:
         return
     benchmarks = getattr(config, "_benchmarksession", None)
-    given = any(str(argument).startswith(TABLE_OPTIONS) for argument in config.invocation_params.args)
+    arguments = [*map(str, config.invocation_params.args), *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
+    given = any(argument.startswith(TABLE_OPTIONS) for argument in arguments)
     if benchmarks and not (benchmarks.compare or benchmarks.histogram or given):
         benchmarks.quiet = True
 

@@ -63,7 +63,7 @@ def axis(text: str) -> tuple[str, tuple[str, ...]]:
     name, equals, values = text.partition("=")
     found = tuple(word.strip() for word in values.split(",") if word.strip())
     if not equals or not found:
-        raise ValueError(f"--axis {text!r}: write NAME=VALUE[,VALUE], for example batch_size=32")
+        raise ValueError(f"--axis: invalid value {text!r}; write NAME=VALUE[,VALUE], for example batch_size=32")
     return name, found
 
 

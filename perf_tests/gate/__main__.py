@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; return its exit code, 2 for an error."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.gate", description=__doc__)
     commands = parser.add_subparsers(required=True)
-    command = commands.add_parser("docs", help="write the tables of error rates into docs")
+    command = commands.add_parser("docs", help="write the tables of error rates into docs and the README")
     command.add_argument("--power", type=Path, metavar="FILE", help="file that rlgauge power wrote, for docs/gate.md")
     command.add_argument("--root", type=Path, default=ROOT, help="folder that contains docs (default: this repository)")
     command.set_defaults(run=docs)

@@ -22,6 +22,7 @@ from .table import duration
 
 ROOT = Path(__file__).parents[2]
 README, PAGE = ROOT / "README.md", ROOT / "docs/results.md"
+WIDEST = 0.05  # largest half width of an interval that counts as a result, relative to the value
 START, END = "<!-- results: generated -->", "<!-- end of results -->"
 
 
@@ -35,9 +36,12 @@ def insert(text: str, start: str, end: str, body: str) -> str:
 
 
 def gain(found: Mapping[str, Any]) -> str:
-    """Return the speedup of the second benchmark with its interval, preceded by the verdict if there is one."""
+    """Return the speedup of the second benchmark with its interval, in bold type if that is narrow enough."""
     interval = f"{found['value']:.3g} [{found['low']:.3g}, {found['high']:.3g}]"
-    return f"{found['verdict']}: {interval}" if found["verdict"] else f"**{interval}**"
+    if found["verdict"]:
+        return f"{found['verdict']}: {interval}"
+    wide = found["high"] - found["low"] > 2 * WIDEST * found["value"]
+    return f"{interval}, wide" if wide else f"**{interval}**"
 
 
 def row(found: Mapping[str, Any], known: Mapping[str, Benchmark]) -> str:

@@ -27,8 +27,8 @@ COLUMNS = ("form", "backend", "parameters", "time", "IQR", "rate", "of limit", "
 HOW = (
     'The time is the median per call, and IQR is the interquartile range as a fraction of it. "of limit" is the '
     'shortest possible time, at the peak rates that this run measured, divided by the time. "in cache" means more '
-    'bytes per second than main memory delivers, and "-" means that the op states no operations or bytes. The order '
-    'of rows has no meaning: to find the faster of two benchmarks, use "rlgauge compare".'
+    'bytes per second than main memory delivers, and "-" means that the work of the op is not counted. Rows are not '
+    'ranked: to find the faster of two benchmarks, use "rlgauge compare".'
 )
 Row = Mapping[str, Any]
 
@@ -41,7 +41,7 @@ def read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: not the JSON of a pytest-benchmark run of this suite: {error!r}") from error
     if not rows:
-        raise ValueError(f"{path}: no benchmark was measured")
+        raise ValueError(f"{path}: no benchmark was measured; give another file")
     return found
 
 
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results = [read(path) for path in options.results]
         named = {name_of(machine_of(result)) for result in results}
         if len(named) > 1:
-            raise ValueError(f"results of several machines: {', '.join(sorted(named))}")
+            raise ValueError(f"results of several machines: {', '.join(sorted(named))}; give results of one machine")
         for name in ("git", "threads", "seed"):
             values = sorted({str(machine_of(result)[name]) for result in results})
             if len(values) > 1:

@@ -15,9 +15,9 @@ WIDTH = 80  # columns of the terminal
 NAMES = "  {form:<17} {backend:<20}"
 FIGURES = "  {time:>7}  {spread:>5}  {rate:>7}  {share:>8}"
 PLAIN = (
-    "The time is the median per call, and IQR is the interquartile range as a fraction of it. Rows are in the order of "
-    "measurement: to find the faster of two benchmarks, use `rlgauge compare`. "
-    '"of limit" is the share of the peak that this machine reached in this run. "in cache" means more bytes per second '
+    "The time is the median per call, and IQR is the interquartile range as a fraction of it. Rows are not ranked: to "
+    "find the faster of two benchmarks, use `rlgauge compare`. "
+    '"of limit" is the rate as a share of the peak that the same run measured. "in cache" means more bytes per second '
     'than main memory delivers, and "-" means too little work to count.'
 )
 UNBROKEN = re.compile(r"(?<=\d) (?=µs\b|ms\b|s\b)")  # spaces between a number and its unit

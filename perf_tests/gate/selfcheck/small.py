@@ -151,7 +151,7 @@ def medians(folder: Path, slowed: Sequence[str]) -> dict[str, float]:
     write(folder, slowed)
     file = folder / "times.json"
     if code := pytest(folder, "--benchmark-only", f"--benchmark-json={file}"):
-        raise GateError(f"pytest-benchmark ended with {code}")
+        raise GateError(f"small: the run of pytest-benchmark failed with exit code {code}")
     timed = json.loads(file.read_text())["benchmarks"]
     file.unlink()
     return {test["fullname"]: test["stats"]["median"] for test in timed}

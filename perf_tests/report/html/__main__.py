@@ -8,6 +8,7 @@ from pathlib import Path
 
 from perf_tests.suite.process import CACHE
 from rlgauge.files import Unwritable, write_all
+from rlgauge.progress import number_of
 
 from . import claims, gated, over_commits
 from .browser import NoBrowser, picture
@@ -54,7 +55,8 @@ def main(arguments: list[str] | None = None) -> None:
         write_all(made)
     except (BadInput, NoBrowser, Unwritable) as error:
         sys.exit(str(error))
-    print(f"{options.output}: {len(runs[0].rows)} benchmarks, {len(html.encode()) / 1e6:.1f} MB")
+    count = number_of(len(runs[0].rows), "benchmark")
+    print(f"{options.output}: {count}, {len(html.encode()) / 1e6:.1f} MB")
 
 
 def check_apart(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
@@ -65,7 +67,7 @@ def check_apart(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
         if path is None:
             continue
         if name in ("output", "png") and path.resolve() in taken:
-            parser.error(f"--{name} {path}: it is {taken[path.resolve()]} too")
+            parser.error(f"--{name} {path}: this is also {taken[path.resolve()]}; name another file")
         taken[path.resolve()] = f"--{name}"
 
 

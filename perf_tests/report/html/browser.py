@@ -25,7 +25,7 @@ def opened(**context: Any) -> Iterator[Any]:
 
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
-        raise NoBrowser("no browser: apt-get install chromium")
+        raise NoBrowser("no browser is installed; run: apt-get install chromium")
     with sync_playwright() as driver, closing(driver.chromium.launch(executable_path=path)) as browser:
         yield browser.new_context(offline=True, **context).new_page()
 
@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> None:
         prog="python -m perf_tests.report.html.browser",
         description="Print the size of a page, and the time until all plots are drawn.",
     )
-    parser.add_argument("page", type=Path)
+    parser.add_argument("page", type=Path, help="HTML file to open")
     options = parser.parse_args(arguments)
     try:
         size, seconds = opening(options.page)

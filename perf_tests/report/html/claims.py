@@ -84,7 +84,7 @@ def read(path: Path) -> Claims:
     for claim in claims.claims:
         if claim.workload not in workloads():
             raise BadInput(f"{path}: claim {claim.id}: unknown workload {claim.workload!r}")
-        for context in claim.contexts if version == VERSION else ():  # older ledgers use other benchmark names
+        for context in claim.contexts if version > 1 else ():  # older ledgers use other benchmark names
             gone = [test for test in (context.base, context.change) if test not in by_name(claim.workload)]
             if gone:
                 raise BadInput(f"{path}: claim {claim.id}: unknown benchmark {gone[0]}")

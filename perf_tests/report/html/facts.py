@@ -56,7 +56,7 @@ def cautions(run: Run, others: Sequence[Run], claims: Claims | None) -> list[str
     if not run.machine:
         found.append(
             "This run is not from this suite. Its benchmarks were timed one after the other in one process. Other "
-            "load may have slowed only some of them. Compare with care."
+            "programs may have slowed only some of them. Compare with care."
         )
     single = sum(row["samples"] < 2 for row in run.rows)
     if single:

@@ -14,7 +14,7 @@ from .figures import Chapter, Figure, Series, workload_of
 from .markup import table
 from .runs import BadInput
 
-LEAD = "Time of head over time of base: median over pairs of fresh processes, with its 95% interval."
+LEAD = "Time of head divided by time of base: the median over pairs of fresh processes, with its 95% interval."
 COLUMNS = ("benchmark", "verdict", "change", "pairs", "p", "notes")
 
 

@@ -12,7 +12,7 @@ from perf_tests.suite.limits import share_words
 from .figures import Chapter, Figure, Series, by, name
 
 LEAD = (
-    "Each dot is a benchmark: its least possible time at this machine's measured peak, divided by its time. Small "
+    "Each dot is a benchmark: its shortest possible time at this machine's measured peak, divided by its time. Small "
     "batches are far below 100%, because the overhead of a call dominates. Values above 100% come from data in the "
     "caches."
 )

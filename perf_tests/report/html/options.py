@@ -11,9 +11,9 @@ from .figures import Chapter, Figure, Series, by, span_words
 
 ONLY = "only_"
 LEAD = (
-    "Each bar shows how many times as fast an op is with one optimisation, compared with naive. The bars are in the "
-    "order of the code, end to end on a logarithmic axis. The gains do not simply multiply: a pale bar shows the "
-    "difference from the gain of all optimisations together. Grey bars have no significant gain."
+    "Each bar shows how many times as fast as naive an op is with one optimisation. The bars stand end to end on a "
+    "logarithmic axis, in the order in which the code lists the optimisations. The gains do not simply multiply: a "
+    "pale bar shows the difference from the gain of all optimisations together. Grey bars have no significant gain."
 )
 COLUMNS = ("optimisation", "times as fast as naive", "verdict")
 JUDGED = {True: "faster", False: "slower", None: "no significant difference"}
@@ -54,7 +54,7 @@ def waterfall(rows: Sequence[Row]) -> Figure | None:
         cells.append(["interaction", f"{rest:.3g}", ""])
         step("full", 1.0, whole, "full")
     other = [form.removeprefix(ONLY) for form in found if form.startswith(ONLY) and form not in alike]
-    words = [f"Left out, as it computes in another precision: {', '.join(other)}."] if other else []
+    words = [f"Not shown, because of another precision: {', '.join(other)}."] if other else []
     title = f"{naive['op']} on {naive['backend']}" + (f", {axes(naive)}" if naive["axes"] else "")
     drawn = [Series("gain", naive["backend"], "", points)]
     return Figure(naive["workload"], title, "waterfall", drawn, COLUMNS, cells, {"categories": steps}, words)

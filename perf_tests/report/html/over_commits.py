@@ -16,8 +16,8 @@ from .runs import BadInput
 
 ROOT = Path(__file__).parents[3]
 LEAD = (
-    "Time of each commit over the time of one earlier commit, with its interval, in pairs of fresh processes. Marks "
-    "show steps. Changes that are too small to show at a single commit add up here."
+    "Time of each commit divided by that of one earlier commit, with its interval, in pairs of fresh processes. "
+    "Diamonds mark steps, which are changes at a single commit. Smaller changes add up to a visible drift."
 )
 COLUMNS = ("commit", "time", "pairs", "step")
 WORST = ("slower", "faster", "ok")
@@ -63,7 +63,7 @@ def figure(case: Case) -> Figure:
     ]
     series = [Series("commits", "", "", points, part="ok"), Series("steps", "", "", marks, part=case["verdict"])]
     labels = {"commits": [one["commit"][:7] for one in commits], "y": f"time relative to {case['root'][:SHORT]}"}
-    words = [f"By the end: {case['verdict']}, {percent(case['end'])}."]
+    words = [f"At the last commit: {case['verdict']}, {percent(case['end'])}."]
     return Figure(workload_of(case["case"]), case["case"], "history", series, COLUMNS, rows, labels, words)
 
 

@@ -69,7 +69,7 @@ function draw(name) {
   const look = view(name), table = part("table", name);
   table.replaceChildren(table.firstElementChild, ...(table.open ? [tabulated(figure)] : []));
   plot.hidden = !visible(figure, look).length;
-  const words = plot.hidden ? ["Everything in this plot is switched off."] : figure.words;
+  const words = plot.hidden ? ["All series of this plot are hidden; switch some on above."] : figure.words;
   part("words", name).replaceChildren(...words.map((one) => element("li", {}, one)));
   if (plot.hidden) return;
   const { data, layout } = KINDS[figure.kind](figure, look);

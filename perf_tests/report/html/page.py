@@ -12,6 +12,7 @@ from string import Template
 from perf_tests.report.order import Row
 from perf_tests.report.results import COLUMNS, HOW, cells
 from rlgauge.artifact import Artifact
+from rlgauge.progress import number_of
 from rlgauge.report import WORDS
 
 from . import gated, limit, options, over_commits, phases, promised, recommended, scaling, threads
@@ -31,7 +32,7 @@ MISSING: Mapping[str, tuple[str, str]] = {  # what a chapter shows, and how to g
     "limit": ("shares of the machine's limit", "<code>make bench</code> measures them"),
     "options": ("single optimisations", "<code>make bench</code> times those that a workload has"),
     "phases": ("phases of loops", "<code>make bench</code> times those that a workload has"),
-    "threads": ("other numbers of threads", "<code>make bench-threads</code> times them"),
+    "threads": ("runs with other thread counts", "<code>make bench-threads</code> makes them"),
     "claims": ("claims", "<code>make claims</code> measures them"),
     "gate": ("gate verdicts", "<code>make gate BASE=main</code> measures them"),
     "history": ("commits", "<code>make history SINCE=REV</code> measures them"),
@@ -75,10 +76,10 @@ def every(rows: Sequence[Row]) -> str:
     """Return folded tables of all benchmarks, one per workload, op by op."""
     folded = []
     for (workload,), found in by(rows, "workload").items():
-        name = escape(workload)
+        name, count = escape(workload), number_of(len(found), "benchmark")
         lines = [[f"{workload}.{op}", *cells(row)] for (op,), group in by(found, "op").items() for row in group]
         folded.append(
-            f'<details data-workload="{name}"><summary>{name}: {len(found)} benchmarks</summary>'
+            f'<details data-workload="{name}"><summary>{name}: {count}</summary>'
             f"{table(['op', *COLUMNS], lines)}</details>"
         )
     return "".join(folded)

@@ -10,8 +10,8 @@ from perf_tests.report.table import duration
 from .figures import Chapter, Figure, Series, by, label, name
 
 LEAD = (
-    "Each bar is one loop: the time per item, or the share of each phase. Phases are shades of the backend's colour. "
-    "Loops that are one compiled program have a single phase."
+    "Each bar is one loop: the time per item, or the share of each phase. Phases are shades of the backend's colour. A "
+    "loop that is compiled into one program has a single phase."
 )
 CHOICES = ("share of the time", "time per item")
 

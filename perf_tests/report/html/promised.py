@@ -13,8 +13,8 @@ from .figures import Chapter, Figure, Series
 from .markup import table
 
 LEAD = (
-    "How many times as fast each claimed change is, with its interval, in pairs of fresh processes. The diamond marks "
-    "the lowest promised ratio."
+    "How many times as fast the code is with each claimed change, with an interval from pairs of fresh processes. A "
+    "diamond marks the lowest promised ratio."
 )
 COLUMNS = ("claim", "source", "promised", "compared", "measured", "pairs", "verdict", "same output")
 SAME: Mapping[bool | None, str] = {True: "yes", False: "no", None: ""}

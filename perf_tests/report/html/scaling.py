@@ -12,8 +12,8 @@ from .figures import Chapter, Figure, Series, by, label, name, time_words
 from .runs import is_number
 
 LEAD = (
-    "A line is a form on a backend, a bar the interval of its time. One run cannot rank benchmarks whose intervals "
-    "overlap; rlgauge compare and rlgauge rank can."
+    "Each line is a form on a backend, and each bar is the interval of a time. One run cannot rank benchmarks whose "
+    "intervals overlap; rlgauge compare and rlgauge rank can."
 )
 CHOICES = ("time per call", "items per second")
 COLUMNS = ("benchmark", "form", "backend", "time", "interval", "rate")

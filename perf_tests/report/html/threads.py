@@ -13,8 +13,8 @@ from .runs import Run
 from .scaling import point
 
 LEAD = (
-    "Items per second over the number of threads, with one run per number: make bench-threads. A benchmark is listed "
-    "as slower with more threads only if the two intervals do not overlap."
+    "Items per second by number of threads. make bench-threads makes one run for each number. A benchmark is listed as "
+    "slower with more threads only if the two intervals do not overlap."
 )
 COLUMNS = ("benchmark", "form", "backend", "threads", "time", "rate")
 
