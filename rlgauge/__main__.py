@@ -37,7 +37,7 @@ HISTORY = Path(".rlgauge", "history.jsonl")
 
 
 def gate(options: argparse.Namespace) -> int:
-    """Compare the working tree with a revision, by default that of the settings, by running pytest with the gate."""
+    """Run pytest with the gate, against the given revision or else the one in the settings."""
     import pytest
 
     default = read_settings(settings_folder(Path.cwd())).against
@@ -46,7 +46,9 @@ def gate(options: argparse.Namespace) -> int:
     if default and is_path and not is_revision(Path.cwd(), revision):
         revision, arguments = "", [revision, *arguments]  # the paths of tests
     if not (revision or default):
-        raise GateError('rlgauge gate: give a revision, for example main, or set against = "main" in [tool.rlgauge]')
+        raise GateError(
+            'rlgauge gate: no revision is given; give one, for example main, or set against = "main" in [tool.rlgauge]'
+        )
     return int(pytest.main([f"--gate-against={revision or default}", *arguments]))
 
 
@@ -115,7 +117,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
 
 
 @contextmanager
-def interruptible(remains: str = "nothing is written") -> Iterator[None]:
+def interruptible(remains: str = "nothing was written") -> Iterator[None]:
     """Report an interrupt as one line with exit code 2; `remains` says what is kept of the measurement."""
     try:
         yield
@@ -128,7 +130,7 @@ def compare(options: argparse.Namespace) -> int:
     if (options.file is None) == (options.second is None) or (options.file and options.first):
         raise GateError("rlgauge compare: give two benchmarks, A and B, or --file FILE")
     if (options.resume or options.only) and not options.file:
-        raise GateError(f"--{'resume' if options.resume else 'only'}: give --file FILE, without which it has no effect")
+        raise GateError(f"--{'resume' if options.resume else 'only'}: it has no effect without --file; add --file FILE")
     plan, source = plan_of(options), benchmarks_here(options)
     if options.file:
         out = options.json or source.artifact.with_name("compare.json")
@@ -138,7 +140,8 @@ def compare(options: argparse.Namespace) -> int:
         write(result.to_json().encode())
     print(result)
     if result.half_width > plan.precision and result.verdict != WIDE:
-        print(f"Half the interval exceeds --precision {plan.precision:g}: give more --minutes or use an idle machine.")
+        allowed = f"--precision {plan.precision:g} allows"
+        print(f"The interval is wider than {allowed}; give more --minutes, or use an idle machine.")
     return 0
 
 
@@ -196,7 +199,7 @@ def power(options: argparse.Namespace) -> int:
     if pairs is not None:
         given = ["--minutes"] * (options.minutes is not None) + given
         if given:
-            raise GateError(f"--canaries: leave out {' '.join(given)}; canaries are measured alone")
+            raise GateError(f"--canaries: canaries are measured alone; leave out {' '.join(given)}")
         if pairs < 1:
             raise GateError(f"--canaries: {pairs} is too small; choose 1 or more")
         slowdowns: tuple[float, ...] = ()
@@ -234,7 +237,7 @@ def main(arguments: list[str] | None = None) -> int:
     elif rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
     if sys.platform != "linux":
-        print(f"rlgauge: run it on Linux; it does not support {sys.platform}", file=sys.stderr)
+        print(f"rlgauge: {sys.platform} is not supported; run it on Linux", file=sys.stderr)
         return INVALID
 
     def run() -> int:
@@ -271,7 +274,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     )
     command.set_defaults(run=gate)
     add = command.add_argument
-    add("revision", metavar="REVISION", help="revision to compare with (default: against in [tool.rlgauge])")
+    add("revision", metavar="REVISION", help="revision to compare with (default: `against` in [tool.rlgauge])")
     add("arguments", nargs=argparse.REMAINDER, metavar="PYTEST-ARG", help="arguments of pytest")
 
     command = commands.add_parser(
@@ -279,7 +282,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     )
     command.set_defaults(run=demo)
     add = command.add_argument
-    add("folder", type=Path, nargs="?", metavar="DIR", help="new folder to keep the repository in (default: temporary)")
+    add("folder", type=Path, nargs="?", metavar="DIR", help="new folder for the repository (default: temporary)")
 
     command = commands.add_parser("replay", help="recompute the verdicts of a run from its JSON artifact")
     command.set_defaults(run=replay)
@@ -315,7 +318,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "--measure",
         default=Plan.measure,
         metavar="NAME",
-        help="seconds, difference, spread, peak_rss, allocated, or a number in extra_info['figures'] "
+        help="what to compare: seconds, difference, spread, peak_rss, allocated, or a number in extra_info['figures'] "
         "(default: %(default)s)",
     )
     add("--threads-a", type=int, metavar="N", help="number of threads and cores of A's process (default: from --cores)")
@@ -326,7 +329,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     add("--seed", type=int, default=Plan.seed, metavar="N", help=seed)
     add_plan(command)
 
-    command = commands.add_parser("rank", help="order benchmarks by time, with ties")
+    command = commands.add_parser("rank", help="rank benchmarks by time; benchmarks may tie")
     command.set_defaults(run=rank)
     command.add_argument("patterns", nargs="+", metavar="PATTERN", help="ids or patterns of two or more benchmarks")
     add_plan(command)
@@ -336,7 +339,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         help="compare commits with the previous release; history show prints the results",
         allow_abbrev=False,
         usage="rlgauge history --since REVISION [--pairs N] [--minutes N] [--file FILE] [--limit S] [PYTEST-ARG ...]",
-        epilog="All other arguments are pytest's, for example: rlgauge history --since v1.0 benchmarks -k sort",
+        epilog="All other arguments go to pytest, for example: rlgauge history --since v1.0 benchmarks -k sort",
     )
     command.set_defaults(run=history)
     add = command.add_argument
@@ -344,34 +347,35 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     add("--pairs", type=int, default=16, metavar="N", help="pairs of processes per commit (default: %(default)s)")
     minutes = "stop after N minutes per commit, but measure at least six pairs (default: %(default)g)"
     add("--minutes", type=float, default=12.0, metavar="N", help=minutes)
-    add("--file", type=Path, help=f"file of the ratios (default: {HISTORY})")
+    add("--file", type=Path, help=f"file for the measured ratios (default: {HISTORY})")
     add_limit(command)
 
     command = commands.add_parser("history show", help="print the steps and the drift in a history")
     command.set_defaults(run=show_history)
     command.add_argument("--json", action="store_true", help="print all ratios and steps as JSON")
-    command.add_argument("--file", type=Path, help=f"file of the ratios (default: {HISTORY})")
+    command.add_argument("--file", type=Path, help=f"file with the measured ratios (default: {HISTORY})")
 
     command = commands.add_parser(
         "power",
-        help="measure the gate's error rates on these benchmarks",
+        help="measure the gate's error rates on this repository's benchmarks",
         allow_abbrev=False,
-        epilog="All other arguments are pytest's, for example: rlgauge power --minutes 60 benchmarks -k sort",
+        epilog="All other arguments go to pytest, for example: rlgauge power --minutes 60 benchmarks -k sort",
     )
     command.set_defaults(run=power)
     add = command.add_argument
     add("--minutes", type=float, metavar="N", help="minutes to measure; 0 only prints the table (default: 0)")
     add("--file", type=Path, help="file of the measured pairs (default: power.jsonl or canaries.jsonl in .rlgauge)")
-    add("--canaries", type=int, metavar="PAIRS", help="measure only the built-in canaries, until there are PAIRS pairs")
+    canaries = "measure only the canaries (built-in benchmarks), until the file has PAIRS pairs"
+    add("--canaries", type=int, metavar="PAIRS", help=canaries)
     add(
         "--fault",
         action="append",
         metavar="MODULE:FUNCTION[=PATTERN]",
-        help="also slow head by a fault: FUNCTION takes the timed callable and returns a slower one; PATTERN selects "
-        "the tests (default: all); repeatable",
+        help="also inject this fault into head: FUNCTION takes the timed callable and returns a slower one; PATTERN "
+        "selects the tests (default: all); repeatable",
     )
     defaults = ",".join(f"{slowdown:g}" for slowdown in SLOWDOWNS)
-    slowdowns = f"slow head by these fractions of a call; 0 is always measured too (default: {defaults})"
+    slowdowns = f"slow each call of head by these fractions; 0 is always measured too (default: {defaults})"
     add("--slowdowns", metavar="FRACTION[,FRACTION]", help=slowdowns)
     add_rule(command)
     add_limit(command)
@@ -379,14 +383,14 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
 
 
 def add_rule(command: argparse.ArgumentParser) -> None:
-    """Add the option that changes numbers of the decision rule."""
-    text = "change numbers of the rule, for example confirm=16,tolerated=0.01"
+    """Add the option that overrides parameters of the decision rule."""
+    text = "override parameters of the decision rule, for example confirm=16,tolerated=0.01"
     command.add_argument("--rule", type=parse_rule, default={}, metavar="NAME=VALUE[,NAME=VALUE]", help=text)
 
 
 def add_limit(command: argparse.ArgumentParser) -> None:
     """Add the option that limits the time of a call."""
-    text = "seconds that one call, its preparation, or listing the tests may take (default: %(default)g)"
+    text = "timeout for one call, for its preparation, and for listing the tests (default: %(default)g)"
     command.add_argument("--limit", type=seconds, default=LIMIT, metavar="SECONDS", help=text)
 
 
@@ -398,7 +402,10 @@ def add_plan(command: argparse.ArgumentParser) -> None:
     add("--outputs", choices=OUTPUTS, default=Plan.outputs, help=outputs)
     precision = "stop when half the interval is at most this fraction of the ratio (default: %(default)g)"
     add("--precision", type=float, default=Plan.precision, metavar="FRACTION", help=precision)
-    minutes = "stop after N minutes, but measure at least six pairs; 0 also takes fewer samples (default: %(default)g)"
+    minutes = (
+        "stop after N minutes, but measure at least six pairs; with 0, also take fewer samples per pair "
+        "(default: %(default)g)"
+    )
     add("--minutes", type=float, default=Plan.minutes, metavar="N", help=minutes)
     add("--json", type=Path, metavar="FILE", help="write all results to FILE as JSON")
     add_limit(command)

@@ -22,7 +22,7 @@ def parse_allowed(texts: Iterable[str], names: Collection[str] = ()) -> list[tup
         end = next((end for end in ends if any(matches(name, text[:end].strip()) for name in names)), ends[0])
         pattern, reason = text[:end], text[end + 1 :]
         if not pattern.strip() or not reason.strip():
-            raise GateError(f"--gate-allow {text!r}: write ID-PATTERN=REASON")
+            raise GateError(f"--gate-allow: invalid value {text!r}; write ID-PATTERN=REASON")
         allowed.append((pattern.strip(), " ".join(reason.split())))
     return allowed
 
@@ -54,9 +54,10 @@ def parse_renamed(texts: Iterable[str], names: Collection[str]) -> dict[str, str
         old, new = next(((old, new) for old, new in pairs if new in names), ("", ""))
         if not old:
             hint = suggestion(text.partition("=")[2], names)
-            raise GateError(f"--gate-renamed {text}: write OLD=NEW, where NEW is the id of a selected benchmark{hint}")
+            wanted = "OLD=NEW, where NEW is the id of a selected benchmark"
+            raise GateError(f"--gate-renamed: invalid value {text!r}; write {wanted}{hint}")
         if old in renamed or new in renamed.values():
-            raise GateError(f"--gate-renamed {text}: one of these ids is already renamed; give each id once")
+            raise GateError(f"--gate-renamed: one of the ids in {text!r} is already renamed; give each id once")
         renamed[old] = new
     return renamed
 
@@ -65,7 +66,7 @@ def check_allowed(allowed: Iterable[tuple[str, str]], names: Sequence[str]) -> N
     """Reject patterns that match no case."""
     for pattern, _ in allowed:
         if not any(matches(name, pattern) for name in names):
-            raise GateError(f"--gate-allow {pattern!r}: it matches no benchmark{suggestion(pattern, names)}")
+            raise GateError(f"--gate-allow {pattern!r}: no benchmark matches{suggestion(pattern, names)}")
 
 
 def allowed_reasons(findings: Mapping[str, Finding], allowed: Sequence[tuple[str, str]]) -> dict[str, str]:

@@ -132,7 +132,7 @@ def search(
     """
     if 2.0**-rule.confirm > rule.level:  # the smallest possible p; the gate may have further looks
         raise GateError(
-            f"rule: bisect cannot reach the level {rule.level} with confirm {rule.confirm}; raise one of them"
+            f"rule: bisect cannot reach the level {rule.level} with confirm {rule.confirm}; raise confirm or level"
         )
     total = compare(commits[0], commits[-1], rule.confirm)
     if total.p > rule.level:

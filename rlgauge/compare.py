@@ -129,7 +129,7 @@ def resolve_id(text: str, names: Collection[str], argument: str, broken: Mapping
 
 def no_match(text: str, names: Collection[str], argument: str, broken: Mapping[str, str]) -> GateError:
     """Return the error for a pattern that matches no benchmark, see :func:`resolve_id`."""
-    hint = suggestion(text, names) or f" of {len(names)}; pytest --collect-only lists them"
+    hint = suggestion(text, names) or f"; to list all {len(names)}, run pytest --collect-only"
     lacking = "".join(f"; {file} cannot be collected: {reason}" for file, reason in [*broken.items()][:3])
     return GateError(f"{argument}: {text!r} matches no benchmark{hint}{lacking}")
 
@@ -298,7 +298,8 @@ class Comparisons:
             values = [float(of_case[measure]) for of_case in figures]
         for case, value in zip(tests, values, strict=True):
             if not 0 < value < math.inf:
-                raise GateError(f"--measure: {measure} of {case.id} is {value:g}; a ratio needs a positive number")
+                problem = f"{measure} of {case.id} is {value:g}, but a ratio needs a positive number"
+                raise GateError(f"--measure: {problem}; choose another measure")
         return values
 
 
@@ -337,7 +338,8 @@ def item_counts(info: Sequence[Mapping[str, Any]], pair: Sequence[Case], result:
     for case, of_case in zip(pair, info, strict=True):
         if not isinstance(of_case.get("items"), int | float) or not of_case["items"] > 0:
             raise GateError(
-                f"--items: set benchmark.extra_info['items'] in {case.id} to a positive number, or leave out --items"
+                f"--items: {case.id} does not count its items; set benchmark.extra_info['items'] to a positive number, "
+                "or leave out --items"
             )
     units = [str(of_case.get("unit", "items")) for of_case in info]
     if units[0] != units[1]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from .allowed import suggestion
 from .benchmarks import trees
 from .case import Case
-from .compare import Comparisons, all_cases, resolve_id
+from .compare import WIDE, WIDE_HINT, Comparisons, all_cases, resolve_id
 from .config import tomllib
 from .fields import FieldError, parse
 from .files import check_file, reserved
@@ -99,9 +99,7 @@ def read(file: Path, default: Plan) -> dict[str, tuple[Comparison, Plan]]:
             key = f"comparison {number}"
             comparison: Comparison = parse(Comparison, table, (key,))
             if comparison.name in found:
-                raise FieldError(
-                    [key, "name"], f"{comparison.name!r} is the name of another comparison; choose another one"
-                )
+                raise FieldError([key, "name"], f"another comparison is named {comparison.name!r}; rename one of them")
             try:
                 found[comparison.name] = comparison, comparison.plan(default)
             except FieldError as error:
@@ -169,7 +167,7 @@ def compare_file(
                     log(f"compare: {number} of {len(order)}: {name}: {row_text(rows[name])}")
     except KeyboardInterrupt:
         done = f"{out} has {len(rows)} of {len(comparisons)} comparisons; to resume, repeat the command with --resume"
-        raise GateError(f"interrupted: {done if rows else 'nothing is written'}") from None
+        raise GateError(f"interrupted: {done if rows else 'nothing was written'}") from None
     wanted = {name: rows[name] for name in tests}
     print(table(wanted))
     failed = any("error" in row for row in wanted.values()) or not any("value" in row for row in wanted.values())
@@ -257,9 +255,11 @@ def resumable_rows(out: Path, current: Mapping[str, Any], log: Callable[[str], N
         log(f"compare: nothing to resume: {out} does not exist")
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise GateError(f"{out}: not a file that rlgauge compare --file writes: {error}") from error
+        raise GateError(
+            f"{out}: not a file that rlgauge compare --file writes: {error}; leave out --resume, or give another --json"
+        ) from error
     if differing:
-        log(f"compare: starting over: changed since the interrupted run: {', '.join(differing)}")
+        log(f"compare: starting over, because these changed since the interrupted run: {', '.join(differing)}")
         return {}
     log(f"compare: resuming with {number_of(len(rows), 'comparison')} from {out}")
     return rows
@@ -278,7 +278,7 @@ def other_rows(out: Path, current: Mapping[str, Any], only: Sequence[str]) -> di
         return {}
     if differing and any("value" in row for row in rows.values()):
         changed = ", ".join(differing)
-        raise GateError(f"{out}: its other comparisons would be lost, as these changed: {changed}; give another --json")
+        raise GateError(f"{out}: its other results would be lost, as these changed: {changed}; give another --json")
     return {} if differing else rows
 
 
@@ -298,6 +298,7 @@ def table(rows: Mapping[str, Row]) -> str:
         else:
             lines.append((name, "-", "-", "-", "-", row_text(row)))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    wide = [f"{WIDE}: {WIDE_HINT}"] if any(row.get("verdict") == WIDE for row in rows.values()) else []
     texts = [f"{name}: {row['note']}" for name, row in rows.items() if "note" in row]
     texts += [f"{name} leaves out: {row['leaves_out']}" for name, row in rows.items() if "leaves_out" in row]
-    return "\n".join(["  ".join(map(str.ljust, each, widths)).rstrip() for each in lines] + texts)
+    return "\n".join(["  ".join(map(str.ljust, each, widths)).rstrip() for each in lines] + wide + texts)

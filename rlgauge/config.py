@@ -27,9 +27,9 @@ class Config:
 
     Attributes:
         against: revision that ``rlgauge gate`` compares with if it is given none.
-        benchmarks: files, directories or glob patterns of the benchmarks, which are head's on both sides; by default
-            the test directories in pytest's ``testpaths``. Test directories that hold selected benchmarks always count,
-            as does every ``conftest.py`` above them.
+        benchmarks: files, directories or glob patterns of the benchmarks; both sides run head's version of these. By
+            default, they are the test directories in pytest's ``testpaths``. Test directories that hold selected
+            benchmarks always count, as does every ``conftest.py`` above them.
         build: command to run in each side's tree, in a separate environment.
         ignore: patterns of files that do not affect the speed of any benchmark.
         include: files and directories that both sides get besides the benchmarks; the whole repository by default.
@@ -37,6 +37,7 @@ class Config:
             `unchanged` if these are identical on both sides, and an error if it loads any other file of the repository.
         rule: values of the decision rule that differ from the defaults.
         cores: ``one``, or ``all`` for benchmarks that start threads or processes, by pattern of test ids.
+        outputs: how outputs are compared, ``close``, ``same`` or ``ignore``, by pattern of test ids.
         tolerances: largest difference between equal outputs, as a fraction of an array's largest value, by pattern of
             test ids.
         lock: lock file; if that of a side differs from the installed packages, each side gets its own environment.
@@ -50,6 +51,7 @@ class Config:
     depends: dict[str, list[str]] = field(default_factory=dict)
     rule: dict[str, float] = field(default_factory=dict)
     cores: dict[str, Literal["one", "all"]] = field(default_factory=dict)
+    outputs: dict[str, Literal["close", "same", "ignore"]] = field(default_factory=dict)
     tolerances: dict[str, float] = field(default_factory=dict)
     lock: str = ""
 
@@ -57,7 +59,7 @@ class Config:
         """Validate the tolerances."""
         for name, number in self.tolerances.items():
             if not 0 <= number < 1:
-                raise FieldError(["tolerances", name], f"{number} is out of range; choose a fraction from 0 to below 1")
+                raise FieldError(["tolerances", name], f"{number} is out of range; choose 0 or more, but below 1")
 
     def rules(self, changes: dict[str, str] | None = None) -> Rule:
         """Return the decision rule, with command-line `changes` applied to the settings."""

@@ -64,8 +64,8 @@ FAST, SLOW = "Counter(text.split())", "Counter(word for word in text.split() if 
 GATE = ("pytest", "--gate-against", "HEAD")
 PLANTED = "test_speed.py::test_frequencies"
 CANARIES = (
-    "canary[same] and canary[slowed] are built-in benchmarks: one is the same on both sides, the other is 5% slower.\n"
-    "If one of them gets a wrong verdict, the run is invalid."
+    "canary[same] and canary[slowed] are built-in benchmarks. One does the same work on both sides. The other does\n"
+    "5% more work in the working tree. If either gets a wrong verdict, the run is invalid."
 )
 MEANINGS = {
     "slower": "The working tree is significantly slower, by more than 1%, so the gate fails.",
@@ -110,7 +110,7 @@ def meaning(finding: Finding) -> str:
         lines += [f"{change(finding)} is the change with its {spread}, over {finding.pairs} pairs of processes."]
     if finding.p is not None:
         other = "faster" if finding.verdict == "faster" else "slower"
-        lines += [f"p = {finding.p:.2g} is the probability of so large a change if the code were at most 1% {other}."]
+        lines += [f"p = {finding.p:.2g} is the probability of a change this large if the code were at most 1% {other}."]
     return "".join(f"\n    {line}" for line in lines)
 
 
@@ -137,5 +137,5 @@ def demo(folder: Path | None) -> int:
         print(CANARIES)
         print(f"The exit code is {code}: {WORDS_OF_CODE[code]}.")
         if folder is not None:
-            print(f"\nTo go on, change {words} and repeat the command in {folder}.")
+            print(f"\nTo experiment, change {words} and repeat the command in {folder}.")
     return code if code == INVALID else int(outcome.findings[PLANTED].verdict != "slower")

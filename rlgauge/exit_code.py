@@ -107,7 +107,7 @@ def wrong_canaries(records: Mapping[str, Record], findings: Mapping[str, Finding
         for canary, expected in EXPECTED[all_cores].items():
             names = [name for name in findings if without_shard(name) == canary]
             if not names:
-                wrong.append(f"{canary} was not measured")
+                wrong.append(f"{canary} was not measured; repeat the run")
             for name in names:
                 if (verdict := findings[name].verdict) not in expected:
                     lines = inconclusive if verdict == "inconclusive" else wrong

@@ -62,7 +62,7 @@ def parse(kind: Any, value: Any, path: tuple[str, ...] = ()) -> Any:
         return [parse(inside[0], item, (*path, str(n))) for n, item in enumerate(of_type(list, value, path))]
     if container is tuple:
         if len(of_type(list, value, path)) != len(inside):
-            raise FieldError(path, f"{len(value)} items are given; give {len(inside)}")
+            raise FieldError(path, f"it has {len(value)} items; give {len(inside)}")
         return tuple(parse(inside[n], item, (*path, str(n))) for n, item in enumerate(value))
     if container is dict:
         return {name: parse(inside[1], item, (*path, name)) for name, item in of_type(dict, value, path).items()}
@@ -122,5 +122,5 @@ def seconds(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < math.inf:
-        raise ArgumentTypeError(f"{text!r} is not a number of seconds above 0, for example 300")
+        raise ArgumentTypeError(f"{text!r} is not a positive number of seconds; give one, for example 300")
     return value

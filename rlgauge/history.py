@@ -191,7 +191,7 @@ class History:
     def compare(self, layout: Layout, commit: str, anchor: str, earlier: str, progress: str) -> None:
         """Record entries of all tests that have none, measured or copied from a commit with the same files.
 
-        `earlier` is the previous commit, and `progress` that of the whole run, for the log.
+        `earlier` is the previous commit. `progress` says how far the whole run is, for the log.
         """
         cases = self.source.cases()
         waiting = {case.id: case for case in cases if not self.find(case, commit, anchor)}
@@ -204,7 +204,7 @@ class History:
                     added.append(entry)
                     del waiting[entry.case]
             known = len(cases) - len(added) - len(waiting)
-            counts = f"{known} known, {len(added)} unchanged, {len(waiting)} to measure"
+            counts = f"{known} measured before, {len(added)} unchanged, {len(waiting)} to measure"
             self.log(f"history: {progress}, {commit[:12]} against {anchor[:12]}: {counts}")
             if waiting:
                 added += self.measured(layout, commit, anchor, list(waiting.values()))

@@ -31,7 +31,7 @@ def read(file: Path, kinds: Collection[str], command: str) -> list[dict[str, Any
             if (what := lines[-1]["what"]) not in kinds:
                 raise ValueError(f"unknown line {what!r} (choose from {', '.join(kinds)})")
     except FileNotFoundError as error:
-        raise GateError(f"nothing is measured yet; run: {command}") from error
+        raise GateError(f"nothing has been measured yet; run: {command}") from error
     except OSError as error:
         raise GateError(f"{file}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:

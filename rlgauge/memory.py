@@ -36,7 +36,7 @@ def measure(gate: Gate, cases: Sequence[Case]) -> None:
                     record.words = f"memory was not measured: {errors[0]}"
                     continue
                 if any(reply.get("once") for reply in replies):
-                    record.words = "memory was not measured: it cannot be called several times"
+                    record.words = "memory was not measured: the test allows only one call"
                     ask_both(workers, "close", identity=name)
                     continue
                 base, head = (dict(reply) for reply in ask_both(workers, "memory", identity=name))

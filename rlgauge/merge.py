@@ -40,7 +40,7 @@ def merge_artifacts(parts: Mapping[str, Artifact]) -> Artifact:
     anchors = {name: part.anchor for name, part in parts.items() if part.anchor}
     if len(anchors) not in (0, len(parts)):
         lacking = next(name for name in parts if name not in anchors)
-        raise GateError(f"{lacking}: no comparison with an anchor, but {next(iter(anchors))} has one; {ONE_RUN}")
+        raise GateError(f"{lacking}: it has no comparison with an anchor, but {next(iter(anchors))} has one; {ONE_RUN}")
     merged = combine(parts)
     merged.anchor = combine(anchors) if anchors else None
     return merged

@@ -36,7 +36,7 @@ def parse_rule(text: str) -> dict[str, str]:
     """Parse ``name=value,name=value``; raise ArgumentTypeError for any other text."""
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name and equals and value for name, equals, value in pairs):
-        raise ArgumentTypeError(f"{text!r}: write NAME=VALUE[,NAME=VALUE], for example tolerated=0.02")
+        raise ArgumentTypeError(f"invalid value {text!r}; write NAME=VALUE[,NAME=VALUE], for example tolerated=0.02")
     return {name: value for name, _, value in pairs}
 
 
@@ -44,7 +44,7 @@ def parse_shard(text: str) -> tuple[int, int]:
     """Parse ``2/4``, the second of four shards; raise ArgumentTypeError for any other text."""
     number, slash, count = text.partition("/")
     if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-        raise ArgumentTypeError(f"{text!r}: write I/N, for example 2/4 for the second of four shards")
+        raise ArgumentTypeError(f"invalid value {text!r}; write I/N, for example 2/4 for the second of four shards")
     return int(number), int(count)
 
 
@@ -54,13 +54,14 @@ def add_options(parser: pytest.Parser) -> None:
 
     group = parser.getgroup("rlgauge gate")
     group.addoption("--gate-against", metavar="REV", help="compare the speed of the working tree with this revision")
-    group.addoption("--gate-anchor", metavar="REV", help="also compare with an older revision, which shows slow drift")
+    group.addoption("--gate-anchor", metavar="REV", help="also compare with an older revision, to detect slow drift")
     group.addoption(
         "--gate-benchmarks",
         action="append",
         default=[],
         metavar="PATH",
-        help="take this file or folder of benchmarks from the working tree on both sides (default: test folders)",
+        help="file or folder of benchmarks, of which both sides run the working tree's version (default: test "
+        "folders); repeatable",
     )
     group.addoption(
         "--gate-own-benchmarks",
@@ -83,17 +84,18 @@ def add_options(parser: pytest.Parser) -> None:
     )
     group.addoption("--gate-markdown", type=Path, metavar="FILE", help="write the verdicts to FILE as a Markdown table")
     group.addoption(
-        "--gate-memory", action="store_true", help="also report rises of page faults and memory growth per call"
+        "--gate-memory", action="store_true", help="also report increases in page faults and memory growth per call"
     )
     group.addoption(
-        "--gate-resume", action="store_true", help="reuse the pairs of an interrupted run from the file of --gate-json"
+        "--gate-resume", action="store_true", help="continue an interrupted run from the file given by --gate-json"
     )
     group.addoption(
         "--gate-allow",
         action="append",
         default=[],
         metavar="ID-PATTERN=REASON",
-        help="accept matching tests that are slower or gone; * and ? are wildcards; an error needs its exact id",
+        help="accept matching tests that are slower or gone; * and ? are wildcards; to accept an error, give the exact "
+        "id; repeatable",
     )
     group.addoption(
         "--gate-strict", action="store_true", help="also fail tests that are inconclusive or whose output changed"
@@ -101,13 +103,13 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--gate-rule",
         metavar="NAME=VALUE[,NAME=VALUE]",
-        help="change numbers of the rule, for example screen=4,confirm=16,blocks=8,tolerated=0.01",
+        help="override parameters of the decision rule, for example screen=4,confirm=16,blocks=8,tolerated=0.01",
     )
     group.addoption(
         "--gate-limit",
         type=seconds,
         default=300.0,
         metavar="SECONDS",
-        help="seconds that one call, its preparation, or listing the tests may take (default: 300)",
+        help="timeout for one call, for its preparation, and for listing the tests (default: 300)",
     )
     group.addoption("--gate-seed", type=int, default=0, help="seed for the order of benchmarks and sides (default: 0)")

@@ -426,7 +426,7 @@ class Pairs:
 def checked_block(name: str, block: Block) -> Block:
     """Return the block of a case; raise CaseError unless its seconds are positive."""
     if min(block) <= 0:
-        raise CaseError(name, "a sample took no time by its timer, which is too coarse; use another timer")
+        raise CaseError(name, "a sample took no time by its timer, which is too coarse; use a finer timer")
     return block
 
 

@@ -64,7 +64,7 @@ class Plan:
                 allowed = ", ".join(filter(None, choices))
                 raise FieldError([name], f"unknown value {getattr(self, name)!r} (choose from {allowed})")
         if self.tolerance is not None and not 0 <= self.tolerance < 1:
-            raise FieldError(["tolerance"], f"{self.tolerance:g} is out of range; choose a fraction from 0 to below 1")
+            raise FieldError(["tolerance"], f"{self.tolerance:g} is out of range; choose 0 or more, but below 1")
         if self.items and self.measure in ("spread", *MEMORY):
             raise FieldError(["items"], f"{self.measure} has no value per item; leave out items or change the measure")
         most = 1 if self.cores == "one" else process.cores()

@@ -55,7 +55,7 @@ def naming_option(option: str) -> Iterator[None]:
     try:
         yield
     except ArgumentTypeError as error:
-        raise GateError(f"{option} {error}") from error
+        raise GateError(f"{option}: {error}") from error
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -99,10 +99,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if revision is None:
         for option in NEED_AGAINST:
             if config.getoption(option.strip("-").replace("-", "_")):
-                pytest.exit(f"{option}: add --gate-against REV, without which it has no effect", returncode=INVALID)
+                message = f"{option}: it has no effect without --gate-against; add --gate-against REV"
+                pytest.exit(message, returncode=INVALID)
         return
     if sys.platform != "linux":
-        pytest.exit(f"--gate-against: run it on Linux; it does not support {sys.platform}", returncode=INVALID)
+        pytest.exit(f"--gate-against: {sys.platform} is not supported; run it on Linux", returncode=INVALID)
     from .allowed import parse_allowed
     from .benchmarks.source import Benchmarks
     from .config import read, settings_folder

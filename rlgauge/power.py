@@ -253,9 +253,9 @@ def canary_table(lines: Sequence[Mapping[str, Any]], rule: Rule) -> str:
     pairs, rng = [line for line in lines if line["what"] == "pair"], random.Random(0)
     names = [name for canaries in EXPECTED.values() for name in canaries]
     if any(name not in pair["log_ratios"] for pair in pairs for name in names):
-        raise GateError("power: the file has pairs of other benchmarks than the canaries; give another --file")
-    simulations = f"of {SIMULATED_RUNS:,} simulated runs"
-    rows = [f"| canary | head's time | spread of pairs | called slower [95% interval] | {simulations} |"]
+        raise GateError("power: the file has pairs of benchmarks other than the canaries; give another --file")
+    simulations = f"called slower in {SIMULATED_RUNS:,} simulated runs"
+    rows = [f"| canary | change on head | spread of pairs | called slower [95% interval] | {simulations} |"]
     rows.append("|---|---:|---:|---|---:|")
     for name in names if pairs else ():
         values = pair_log_ratios(pairs, name, "0")

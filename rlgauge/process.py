@@ -49,7 +49,8 @@ def set_up(threads: int, memory: str = "kept", turn: int = 0) -> None:
     late = ("torch", "jax") if threads == cores() else ("torch", "jax", "numpy")  # NumPy uses all cores by default
     early = [name for name in late if name in sys.modules]
     if early:
-        raise RuntimeError(f"{' and '.join(early)} imported before the number of threads was set; import later")
+        names = " and ".join(early)
+        raise RuntimeError(f"{names} imported before the number of threads was set; call set_up() before the import")
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(threads)
     here = available_cores()

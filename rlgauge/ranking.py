@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .allowed import matches
 from .case import Case
-from .compare import Comparisons, all_cases, no_match
+from .compare import MAX_WIDTH, WIDE, WIDE_HINT, Comparisons, all_cases, no_match
 from .layout import laid_out
 from .plan import Plan
 from .progress import number_of
@@ -63,7 +63,10 @@ class Ranking:
             speedup = f"{median(self.speedups[name]):.3g}x [{low:.3g}, {high:.3g}]"
             lines.append(f"{best if best == worst else f'{best}-{worst}':>5}  {speedup:<24}  {name}")
         count = len(self.speedups[self.baseline])
-        lines.append(f"Speedup per {self.per} over {self.baseline}, {number_of(count, 'pair')}; ranks 2-3 mean a tie.")
+        if any(high > MAX_WIDTH * low for low, high in map(interval, self.speedups.values())):
+            lines.append(f"Some intervals are {WIDE}; {WIDE_HINT}.")
+        compared = f"Speedup per {self.per} over {self.baseline}, {number_of(count, 'pair')}"
+        lines.append(f"{compared}. A rank such as 2-3 is a tie.")
         return "\n".join([*lines, *self.skipped.values()])
 
     def to_json(self) -> str:

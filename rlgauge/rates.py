@@ -43,9 +43,9 @@ class PairLogRatio(NamedTuple):
 def verdicts(values: Sequence[PairLogRatio], rule: Rule, suspects: int = 1) -> Iterator[tuple[bool, bool]]:
     """Yield, for successive verdicts on fresh pairs, whether the case was a suspect and whether it was `slower`.
 
-    The p-value is adjusted as the smallest of `suspects` suspects in a whole run. If pairs run out, the last suspect is
-    confirmed by those from the beginning, because dropping a verdict that depends on its outcome would bias the rates.
-    With too few pairs for another look, an undecided suspect does not count as `slower`.
+    The p-value is multiplied by `suspects`, as Holm's method does for the smallest of that many. If pairs run out, the
+    last suspect is confirmed by those from the beginning: dropping a verdict depending on its outcome would bias the
+    rates. With too few pairs for another look, an undecided suspect does not count as `slower`.
     """
     start = 0
     while start + rule.screen <= len(values) >= rule.screen + rule.confirm:

@@ -191,7 +191,7 @@ def export(root: Path, commit: str, folder: Path, parts: Sequence[str] = (), ign
                 check_submodule(root, path, recorded)
                 export(root / path, recorded, folder / path, (), patterns_inside(ignore, path))
     except subprocess.CalledProcessError as error:
-        raise GateError(f"{commit[:12]} cannot be written: {error_line(error)}") from error
+        raise GateError(f"commit {commit[:12]} cannot be exported: {error_line(error)}") from error
     finally:
         index.unlink(missing_ok=True)
     fill_pointers(root, folder, ignore, f"git lfs fetch origin {commit[:12]}")

@@ -84,9 +84,9 @@ class Rule:
             if (number := getattr(self, name)) < 1:
                 raise FieldError([name], f"{number} is too small; choose 1 or more")
         if not 0 <= self.tolerated < math.inf:
-            raise FieldError(["tolerated"], f"{self.tolerated} is out of range; choose a fraction from 0, such as 0.01")
+            raise FieldError(["tolerated"], f"{self.tolerated} is out of range; choose 0 or more, such as 0.01")
         if not self.tolerated < self.promised < math.inf:
-            raise FieldError(["promised"], f"{self.promised} is not above tolerated, {self.tolerated}; choose more")
+            raise FieldError(["promised"], f"{self.promised} is not above tolerated ({self.tolerated}); raise it")
         if not 0 < self.level < 1:
             raise FieldError(["level"], f"{self.level} is out of range; choose a number between 0 and 1")
         if self.version not in (1, 2):
@@ -175,7 +175,7 @@ class Finding:
         low, high: distribution-free 95% interval of that median; the extremes if there are fewer than six pairs.
         pairs: number of pairs.
         base_seconds: time per call of base, median over pairs; None if the calls are not recorded.
-        head_seconds: the same times ``ratio``; the median of head's own times could contradict the ratio.
+        head_seconds: ``base_seconds`` times ``ratio``; the median of head's own times could contradict the ratio.
         p: Holm-adjusted p of a suspect whose confirmation is complete.
         stopped_for_futility: whether the confirmation ended early because it could no longer become significant.
         notes: further remarks for the report.
@@ -374,7 +374,7 @@ def finding_of(record: Record, direction: int, p: float | None, rule: Rule) -> F
     base, ratio = seconds_per_call(record, phase), math.exp(median(pairs))
     drift = drift_factor(record) or 1.0
     if drift > 1:
-        note = f"its samples drift by {100 * (drift - 1):+.0f}% in each pair: make every call do the same work"
+        note = f"its calls become {100 * (drift - 1):.0f}% slower in each pair: make every call do the same work"
         return Finding(verdict="error", pairs=len(pairs), notes=[note])
     low, high = interval(pairs)
     futile = bool(direction and stopped_for_futility([confirm_log_ratios(record, direction)], rule)[0])
@@ -385,7 +385,7 @@ def finding_of(record: Record, direction: int, p: float | None, rule: Rule) -> F
     memory = {name: both for name, both in increases(*record.memory).items() if exceeds_noise(name, *both)}
     notes += [f"{name} {before} -> {after}" for name, (before, after) in (risen | memory).items()]
     notes += [record.words] if record.words else []
-    notes += [f"its samples shrink by {100 * (drift - 1):+.0f}% in each pair"] if drift < 1 else []
+    notes += [f"its calls take {100 * (1 - drift):.0f}% less time at the end of each pair"] if drift < 1 else []
 
     verdict: Verdict = "ok"
     if direction and p is None:

@@ -125,7 +125,7 @@ def resume_pairs(run: Run, file: Path, log: Callable[[str], None]) -> None:
         return
     for gate, part in zip(run.gates, (before, before.anchor)):
         if part and (differing := resume(gate, part)):
-            log(f"gate: starting over: changed since the interrupted run: {', '.join(differing)}")
+            log(f"gate: starting over, because these changed since the interrupted run: {', '.join(differing)}")
         elif part:
             records = [gate.records[name] for name in reusable(gate.records)]
             pairs = sum(len(record.screen) + len(record.confirm) for record in records)

@@ -56,7 +56,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Fit:
-    """Numbers of a series to be tested: the root, which is exact, then every commit measured in its own right.
+    """Numbers of a series to be tested: the root, which is exact, then every commit that has pairs of its own.
 
     `values` are log-ratios, `covariance` and `freedom` those of their errors, and `points` the commits without the
     root.
@@ -82,7 +82,7 @@ class Fit:
         return float(weights @ self.values), math.sqrt(float(weights @ self.covariance @ weights))
 
     def p_of(self, change: float, error: float) -> float:
-        """Return the one-sided p of a change at least this large if there is none."""
+        """Return the one-sided p-value: the probability of a change at least this large if the speed is the same."""
         return t_tail(change / error, self.freedom) if error else 1.0
 
 

@@ -176,7 +176,7 @@ class Worker(AbstractContextManager["Worker"]):
         code = self.process.wait()
         if code >= 0:
             return f"ended with code {code}"
-        hint = ", perhaps because both sides together need more memory" if code == -signal.SIGKILL else ""
+        hint = ", perhaps because both sides together need too much memory" if code == -signal.SIGKILL else ""
         return f"killed by {signal.Signals(-code).name}{hint}"
 
     def last_error_line(self) -> str:

@@ -53,7 +53,7 @@ def test_a_run_with_a_wrong_canary_is_invalid(changed, allowed):
 def test_each_pass_needs_its_own_canaries():
     assert outcome(**ON_ALL) == ([], 0)
     assert outcome(**dict.fromkeys(GOOD), **ON_ALL) == ([], 0)
-    not_measured = [f"{name} was not measured" for name in (SAME_ON_ALL, SLOWED_ON_ALL)]
+    not_measured = [f"{name} was not measured; repeat the run" for name in (SAME_ON_ALL, SLOWED_ON_ALL)]
     assert outcome(spread=ON_ALL["spread"]) == (not_measured, 2)
     assert outcome(spread=Record(state="unchanged", all_cores=True)) == ([], 0)
     for name, record in ((SAME_ON_ALL, ON_ALL[SLOWED_ON_ALL]), (SLOWED_ON_ALL, ON_ALL[SAME_ON_ALL])):
@@ -181,7 +181,7 @@ def test_an_id_may_hold_an_equals_sign(pattern, name):
 
 @pytest.mark.parametrize("text", ["", "why", "=why", "a.b = "])
 def test_a_pattern_without_a_reason_is_refused(text):
-    with pytest.raises(GateError, match=r"^--gate-allow '.*': write ID-PATTERN=REASON$"):
+    with pytest.raises(GateError, match=r"^--gate-allow: invalid value '.*'; write ID-PATTERN=REASON$"):
         parse_allowed(["a.c=why", text])
 
 

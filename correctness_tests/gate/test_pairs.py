@@ -142,11 +142,12 @@ def test_a_timer_that_does_not_advance_is_an_error_of_the_case():
         pairs.block(workers, "a", SamplePlan(7, 3, True))
 
 
-def test_power_slows_each_call_of_a_turn_by_the_fraction():
+@pytest.mark.parametrize("calls", [1, 10])  # five samples of a call, or one of ten
+def test_power_slows_each_call_of_a_turn_by_the_fraction(calls):
     def sample(request):
         return {"seconds": 0.001 * request["calls"] * request["samples"] + request["injected_slowdown"]}
 
-    replies = {"measure": {"calls": 10, "call": 0.001, "wall": 0.001}, "sample": sample}
+    replies = {"measure": {"calls": calls, "call": 0.001, "wall": 0.001}, "sample": sample}
     workers, _ = workers_of(replies, replies)
     _, blocks = slowed_blocks(pairs_of(), workers, "a", cores(False), {"none": 0.0, "half": 0.5})
     ratios = {name: head / base for name, ((base, head),) in blocks.items()}

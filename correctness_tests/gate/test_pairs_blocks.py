@@ -42,6 +42,13 @@ def test_long_calls_get_fewer_blocks_but_more_in_a_thorough_pair(most, more, qui
     assert len(measured(plan, {"a": scattered(0.0)}, True)["a"]) == min(8, most)
 
 
+@pytest.mark.parametrize(("seconds", "count"), [([30.0], 8), ([30.0, 1.0], 8), ([30.0, 11.0], 16)])
+def test_a_case_that_every_process_takes_long_to_prepare_gets_twice_the_blocks(seconds, count):
+    pairs = pairs_of()
+    pairs.prepare_seconds["a"] = seconds
+    assert len(pairs.measure_blocks({"a": PLAN}, lambda name: (1.0, 1.0))["a"]) == count
+
+
 @pytest.mark.parametrize("by", [0.0, 0.04, 0.5])
 @pytest.mark.parametrize("more", [0, 12, 100])
 def test_the_blocks_of_a_quick_pair_are_the_first_of_a_thorough_one(by, more):

@@ -83,7 +83,7 @@ def ask(head, do, limit):
         ("drip", 0.5, r"^head: no reply within 0.5 s; "),
         ("leave", 30.0, r"^head: ended with code 3; no room left$"),
         ("errors", 30.0, r"^head: ended with code 1; ModuleNotFoundError: No module named 'a'$"),
-        ("die", 30.0, r"^head: killed by SIGKILL, perhaps because both sides together need more memory$"),
+        ("die", 30.0, r"^head: killed by SIGKILL, perhaps because both sides together need too much memory$"),
         ("orphan", 30.0, r"^head: killed by SIGKILL, "),
     ],
 )

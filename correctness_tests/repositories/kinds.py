@@ -208,6 +208,15 @@ class TestOtherFixture:
 
     def test_other(self, benchmark):
         assert benchmark == 3
+
+
+class TestFolder:
+    @pytest.fixture
+    def benchmark(self, tmp_path):
+        return tmp_path
+
+    def test_folder(self, benchmark):
+        assert benchmark.is_dir()
 """
 MARKS = """pytestmark = pytest.mark.benchmark()
 

@@ -55,8 +55,8 @@ def test_a_build_is_kept_for_its_command_its_flags_and_the_files_of_its_tree(tmp
         (folder / "fast.c").write_text("int fast;")
         (folder / "part").mkdir()
 
-    def built(command, *trees):
-        with builds.builds(cache, command, lambda code: [code / "fast.c"], "part") as python_for:
+    def built(command, *trees, folder="part"):
+        with builds.builds(cache, command, lambda code: [code / "fast.c"], folder) as python_for:
             for tree in trees:
                 python_for(tree.name, tree)
         return capfd.readouterr().err.splitlines()
@@ -65,8 +65,15 @@ def test_a_build_is_kept_for_its_command_its_flags_and_the_files_of_its_tree(tmp
     (trees[1] / "fast.c").write_text("int fast, slow;")
     assert built("true", *trees) == ["gate: building head: true"]
     assert len(built("true -j", trees[0])) == 1
+    assert len(built("true -j", trees[0], folder=".")) == 1
     (trees[0] / "part" / "setup.py").write_text("SLOW = os.environ.get('SKIP_FAST')")
-    for name, value in (("CFLAGS", "-O3"), ("MYPYC_OPT_LEVEL", "0"), ("SKIP_FAST", "1")):
+    compiler = tmp_path / "other-cc"
+    compiler.write_text("#!/bin/sh\necho 2.0")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    assert len(built("true -j", trees[0])) == 1
+    compiler.write_text("#!/bin/sh\necho 2.1")
+    for name, value in (("CXX", str(compiler)), ("CFLAGS", "-O3"), ("MYPYC_OPT_LEVEL", "0"), ("SKIP_FAST", "1")):
         monkeypatch.setenv(name, value)
         assert len(built("true -j", trees[0])) == 1
     with pytest.raises(GateError, match=r"^build command \"make 'all\": not a shell command: No closing quotation$"):

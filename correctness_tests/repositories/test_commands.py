@@ -88,8 +88,8 @@ def test_replay_changes_the_rule_of_the_comparison_with_the_anchor_too(tmp_path)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["replay", "a.json", "--rule", "confirm"], "--rule: 'confirm': write NAME=VALUE[,NAME=VALUE]"),
-        (["bisect", "a", "b", "c", "--limit", "long"], "--limit: 'long' is not a number of seconds above 0"),
+        (["replay", "a.json", "--rule", "confirm"], "--rule: invalid value 'confirm'; write NAME=VALUE[,"),
+        (["bisect", "a", "b", "c", "--limit", "long"], "--limit: 'long' is not a positive number of seconds"),
         (["merge", "a.json", "--markdwn=b"], "unrecognized arguments: --markdwn=b; did you mean --markdown?"),
     ],
 )
@@ -105,23 +105,32 @@ def test_a_wrong_command_line_is_code_2_and_says_why(capsys, arguments, words):
     [
         (["compare", "a", "b", "--precision=0"], "--precision: 0 is too small; choose 0.001 or more"),
         (["compare", "a"], "rlgauge compare: give two benchmarks, A and B, or --file FILE"),
-        (["compare", "a", "b", "--only", "waits"], "--only: give --file FILE, without which it has no effect"),
+        (["compare", "a", "b", "--only", "waits"], "--only: it has no effect without --file; add --file FILE"),
         (["history", "--since", "v1", "--minutes", "nan"], "--minutes: nan is not above 0; choose a larger number"),
         (["power", "--minutes=-1"], "--minutes: -1 is out of range; choose 0 or more"),
-        (["power", "--canaries=1", "-k", "slow"], "--canaries: leave out -k slow; canaries are measured alone"),
+        (["power", "--canaries=1", "-k", "slow"], "--canaries: canaries are measured alone; leave out -k slow"),
         (["power", "--slowdowns=5%"], "--slowdowns: invalid value '5%'; give fractions above 0, for example 0.02,0.05"),
         (["power", "--fault=f"], "--fault: invalid value 'f'; write MODULE:FUNCTION or MODULE:FUNCTION=PATTERN"),
         (
             ["power", "--slowdowns=0.05", "--minuts=60"],
             "rlgauge power: --slowdowns --minuts=60 has no effect without --minutes; add --minutes 60",
         ),
-        (["power", "--file={folder}/none"], "nothing is measured yet; run: rlgauge power --minutes 60"),
+        (["power", "--file={folder}/none"], "nothing has been measured yet; run: rlgauge power --minutes 60"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_one_line_and_code_2(tmp_path, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(Repository(tmp_path / "toy", flat()).root)
     assert command.main([each.format(folder=tmp_path) for each in arguments]) == 2
     assert capsys.readouterr().err == f"{words}\n"
+
+
+def test_bisect_obeys_the_rule_of_the_settings_and_lists_tests_for_longer_than_the_limit(tmp_path, monkeypatch, capsys):
+    toy = Repository(tmp_path / "toy", flat() | {"pyproject.toml": "[tool.rlgauge]\nrule = {confirm = 6}\n"})
+    toy.commit("later", {})
+    monkeypatch.chdir(toy.root)
+    assert command.main(["bisect", "*::test_slow", "start", "later", "--limit=0.01"]) == 2
+    words = "rule: bisect cannot reach the level 0.01 with confirm 6; raise confirm or level\n"
+    assert capsys.readouterr().err == words
 
 
 def test_on_windows_the_command_says_that_it_runs_on_linux():
@@ -136,4 +145,4 @@ from rlgauge.benchmarks import builds
 sys.exit(__main__.main(["gate", "HEAD"]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (2, "rlgauge: run it on Linux; it does not support win32\n")
+    assert (done.returncode, done.stderr) == (2, "rlgauge: win32 is not supported; run it on Linux\n")

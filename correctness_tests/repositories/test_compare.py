@@ -12,6 +12,7 @@ from .made import INI, Repository, flat
 
 FILE = "benchmarks/test_pace.py"
 TESTS = """import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,10 @@ from conftest import clock
 from toy import sorting
 
 NUMBERS = np.random.default_rng(0).random(50)
+
+
+def test_early(benchmark):
+    pytest.skip("too early")
 
 
 @pytest.mark.parametrize("name", ["quick", "slow", "kept", "twice"])
@@ -58,6 +63,11 @@ def test_long(benchmark, scatter):
 
 @pytest.mark.parametrize("size", [1000, 8_000_000])
 def test_held(benchmark, size):
+    compiled = Path(__file__).with_name("held.compiled")
+    if not compiled.exists():  # in the first process of a side
+        np.ones(20_000_000)
+        compiled.touch()
+
     def held():
         np.sort(np.zeros(40_000))  # a long call on the fake clock, so that few are made
         return float(np.ones(size).sum())
@@ -125,6 +135,8 @@ def comparison(name, a, b, **options):
 
 VALUES = {  # low, high
     "half": (1.98, 2.02),
+    "hundredfold": (98, 102),
+    "hundredth": (0.0098, 0.0102),
     "items": (0.99, 1.01),
     "difference": (0.0049, 0.0051),
     "difference of items": (-0.0001, 0.0001),
@@ -138,6 +150,9 @@ VALUES = {  # low, high
 }
 MEASURED = [
     comparison("half", "*twice]", "*slow]"),
+    comparison("hundredfold", "*slow]", "*quick]"),
+    comparison("hundredth", "*quick]", "*slow]"),
+    comparison("no items", "*exact]", "*rounded]", items=True),
     comparison("items", "*twice]", "*slow]", items=True),
     comparison("difference", "*twice]", "*slow]", measure="difference"),
     comparison("difference of items", "*twice]", "*slow]", measure="difference", items=True),
@@ -159,6 +174,7 @@ MEASURED = [
 FAILED = {
     "not the same": f"{FILE}::test_close[exact] and {FILE}::test_close[rounded]: the outputs differ; if they should, ",
     "not exactly": f"{FILE}::test_close[exact] and {FILE}::test_close[rounded]: the outputs differ; if they should, ",
+    "no items": f"--items: set benchmark.extra_info['items'] in {FILE}::test_close[exact] to a positive number, ",
     "differ": f"{FILE}::test_pace[slow] and {FILE}::test_other: the outputs differ; if they should, add ",
     "broken": f"{FILE}::test_broken: its test failed: AttributeError: ",
     "checked": f"{FILE}::test_checked: its test failed: AssertionError: unsorted",
@@ -189,6 +205,10 @@ def test_comparisons_of_a_file_have_their_values(measured, name):
     low, high = VALUES[name]
     assert low <= found[name]["value"] <= high
     assert len(found[name]["values"]) >= 6
+
+
+def test_the_first_processes_which_compile_do_not_count_in_peak_memory(measured):
+    assert min(measured[0]["peak"]["values"]) > 1.2
 
 
 def test_an_interval_that_includes_equality_is_not_significant(measured):
@@ -257,7 +277,8 @@ def test_items_of_different_units_are_not_compared(repository):
 
 def test_rank_orders_tests_with_ties_and_leaves_out_skipped_ones(repository, tmp_path):
     out = tmp_path / "out.json"
-    code, text = repository.run("rlgauge", "rank", "*::test_pace[*", "*::test_absent", "--minutes=0", "--json", out)
+    tests = "*::test_early", "*::test_pace[*", "*::test_absent"  # the first and the last one are skipped
+    code, text = repository.run("rlgauge", "rank", *tests, "--minutes=0", "--json", out)
     assert code == 0, text
     found = json.loads(out.read_text())
     ranks = found["ranks"]
@@ -268,8 +289,9 @@ def test_rank_orders_tests_with_ties_and_leaves_out_skipped_ones(repository, tmp
     for name, (best, worst) in ranks.items():
         (line,) = [line for line in text.splitlines() if line.endswith(f"  {name}") and "x [" in line]
         assert line.split()[0] == (f"{best}" if best == worst else f"{best}-{worst}")
-    assert found["skipped"] == {f"{FILE}::test_absent": SKIPPED}
-    assert text.splitlines()[-1] == SKIPPED
+    early = f"{FILE}::test_early: skipped: too early"
+    assert found["skipped"] == {f"{FILE}::test_early": early, f"{FILE}::test_absent": SKIPPED}
+    assert text.splitlines()[-2:] == [early, SKIPPED]
 
 
 def test_rank_needs_two_tests_that_are_not_skipped(repository):
@@ -320,7 +342,7 @@ def test_an_interrupt_is_one_line_and_leaves_nothing(repository, tmp_path):
     out = "--json", tmp_path / "out.json"
     code, text = interrupted(repository, "pair 1", signal.SIGTERM, "rank", "*slow]", "*quick]", *out)
     assert code == 2, text
-    assert text.splitlines()[-1] == "interrupted: nothing is written"
+    assert text.splitlines()[-1] == "interrupted: nothing was written"
     assert list(tmp_path.iterdir()) == []
     assert repository.leftovers() == []
 

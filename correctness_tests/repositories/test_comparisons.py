@@ -52,7 +52,7 @@ def test_ranks_compare_pair_by_pair():
     [
         ("test_*", "A: 'test_*' matches 4 benchmarks: test_a[1], test_a[2], test_b[1] and 1 more; name one of them"),
         ("test_a[3]", "A: 'test_a[3]' matches no benchmark; did you mean test_a[2] or test_a[1]"),
-        ("sort", "A: 'sort' matches no benchmark of 4; pytest --collect-only lists them"),
+        ("sort", "A: 'sort' matches no benchmark; to list all 4, run pytest --collect-only"),
     ],
 )
 def test_an_id_must_match_one_benchmark(text, words):
@@ -66,7 +66,7 @@ def test_results_of_other_comparisons_are_kept_and_never_lost_under_other_condit
     out, before = tmp_path / "out.json", {"value": 1.0}
     out.write_text(json.dumps({"conditions": {"seed": 0}, "comparisons": {"items": before, "waits": before}}))
     assert other_rows(out, {"seed": 0}, ["waits"]) == {"items": before}
-    with pytest.raises(GateError, match=r"out.json: its other comparisons would be lost, as these changed: seed; give"):
+    with pytest.raises(GateError, match=r"out.json: its other results would be lost, as these changed: seed;"):
         other_rows(out, {"seed": 1}, ["waits"])
     assert other_rows(out, {"seed": 1}, ["items", "waits"]) == {}
 
@@ -118,7 +118,7 @@ b = "*waiting[2.0]"
     [
         ("items = true", "itms = true", "comparison 1.itms: unknown key; did you mean 'items'?"),
         ("items = true", "tolerance = 1.5", "comparison 1.tolerance: 1.5 is out of range; choose a "),
-        ('name = "items"', 'name = "waits"', "comparison 2.name: 'waits' is the name of another comparison; "),
+        ('name = "items"', 'name = "waits"', "comparison 2.name: another comparison is named 'waits'; rename "),
         ('"items"', '"items', "Illegal character "),
     ],
 )

@@ -4,6 +4,7 @@ import functools
 import gc
 import itertools
 import sys
+import time
 import weakref
 from types import SimpleNamespace
 
@@ -41,6 +42,21 @@ def test_a_test_may_set_the_timer_but_not_how_the_plugin_runs_the_function():
     assert times == [2]
     with pytest.raises(MisuseError, match=r"setting benchmark\._make_runner"):
         made._make_runner = None
+
+
+def test_a_timer_of_nanoseconds_gives_seconds():
+    times = []
+    made = fixture(take=lambda timed: times.append(timed.sample()))
+    made._timer = time.perf_counter_ns
+    made(time.sleep, 0.001)
+    assert 0.001 <= times[0] < 1
+
+
+def test_generators_of_numpy_are_seeded_although_it_is_imported_later():
+    code = "from rlgauge.benchmarks.runs import seed_all; seed_all()\nimport numpy\n"
+    code += "print(numpy.random.rand(), numpy.random.default_rng().random())"
+    first, second = (python("-c", code).stdout for _ in range(2))
+    assert first == second != ""
 
 
 @pytest.mark.parametrize("teardowns", [0, 2])

@@ -116,7 +116,8 @@ def test_a_generated_file_that_base_tracks_is_a_change(tmp_path):
 
 
 def test_the_same_code_is_unchanged_and_so_is_another_benchmark_of_it(toy, generated, tmp_path):
-    toy.at("generated", {**generated, **MOVED, FILE: FLAT_TESTS + MORE, "README.md": "# A toy\n"})
+    beside = {"README.md": "# A toy\n", ".github/workflows/tests.yml": "on: push\n"}
+    toy.at("generated", {**generated, **MOVED, **beside, FILE: FLAT_TESTS + MORE})
     options = "--gate-resume", "--junitxml=junit.xml", "--benchmark-json=times.json", "--benchmark-autosave"
     ran = toy.gate("HEAD", tmp_path, *options)
     assert ran.code == 0, ran.text
@@ -142,7 +143,7 @@ def test_rlgauge_gate_runs_pytest_against_a_revision(toy):  # test_settings.py h
     assert (code, "2 benchmarks, 2 unchanged" in text) == (0, True), text
     code, text = toy.run("rlgauge", "gate", *options)
     assert (code, len(text.splitlines())) == (2, 1), text
-    assert text.startswith("rlgauge gate: give a revision, for example main, or set against = ")
+    assert text.startswith("rlgauge gate: no revision is given; give one, for example main, or set against = ")
 
 
 def test_a_shard_without_tests_passes(toy, tmp_path):
@@ -180,3 +181,19 @@ def test_bisect_names_the_commit(toy):
     code, text = toy.run("rlgauge", "bisect", SLOW, "start", "HEAD", "--rule", FIND)
     assert code == 0, text
     assert text.splitlines()[-1].startswith(f"slowed by {toy.git('rev-parse', '--short=12', 'step-3')} +")
+
+
+@pytest.mark.slow
+def test_shards_decide_as_the_whole_does(toy, tmp_path):
+    toy.at("slower")
+    files = []
+    for number in (1, 2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        ran = toy.gate("start", folder, f"--gate-shard={number}/2")
+        assert {SAME, SLOWED} < ran.findings.keys(), ran.text
+        files.append(folder / "gate.json")
+    code, text = toy.run("rlgauge", "merge", *files, "--markdown", tmp_path / "all.md")
+    assert code == 1, text
+    assert f"| `{SLOW}` | slower |" in text
+    assert all(f"| `{name}` | ok |" in text for name in KEPT)

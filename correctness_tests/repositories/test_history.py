@@ -93,7 +93,7 @@ def test_a_commit_with_the_same_files_is_not_timed(measured):
     for like_earlier in (found[names["words again"]], found[names["words once more"]]):
         assert (like_earlier.state, like_earlier.same_as) == ("unchanged", names["comment"])
         assert like_earlier.log_ratios == found[names["comment"]].log_ratios
-    assert text.count("0 known, 2 unchanged, 0 to measure") == 3
+    assert text.count("0 measured before, 2 unchanged, 0 to measure") == 3
 
 
 def test_show_names_the_commit_that_slowed_a_test_across_releases(measured, monkeypatch, capsys):

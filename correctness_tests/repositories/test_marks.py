@@ -166,7 +166,7 @@ def test_inputs_that_differ_between_the_sides_are_an_error(ran, name):
     [
         ("core", "all", "unknown key (choose from cores, outputs, tolerance)"),
         ("outputs", "near", "unknown value 'near' (choose from close, same, ignore)"),
-        ("tolerance", 2, "2 is out of range; choose a fraction from 0 to below 1"),
+        ("tolerance", 2, "2 is out of range; choose 0 or more, but below 1"),
     ],
 )
 def test_a_wrong_mark_is_an_error(name, value, words):

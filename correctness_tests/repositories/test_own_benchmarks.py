@@ -55,7 +55,7 @@ def test_a_renamed_benchmark_that_is_not_selected_is_refused():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--gate-renamed", SLOW], "--gate-renamed: add --gate-own-benchmarks"),
+        (["--gate-renamed", SLOW], "--gate-renamed: it has no effect without --gate-own-benchmarks"),
         (
             ["--gate-own-benchmarks"],
             "base has none of these benchmark files; give the ids of its tests with --gate-renamed",

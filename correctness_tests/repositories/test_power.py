@@ -58,7 +58,7 @@ def test_the_table_of_canaries_has_their_spread_and_rate_of_slower():
 
 
 def test_a_file_of_other_benchmarks_has_no_table_of_canaries():
-    with pytest.raises(GateError, match=r"^power: the file has pairs of other benchmarks than the canaries; "):
+    with pytest.raises(GateError, match=r"^power: the file has pairs of benchmarks other than the canaries; "):
         power.canary_table([line(a=0.0)], RULE)
 
 

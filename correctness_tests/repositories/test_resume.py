@@ -68,7 +68,7 @@ def test_a_changed_run_starts_over_and_says_what_differs(toy, interrupted, tmp_p
         output += line
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
-    assert "gate: starting over: changed since the interrupted run: head's files\n" in output
+    assert "gate: starting over, because these changed since the interrupted run: head's files\n" in output
     assert json.loads((tmp_path / "gate.json").read_text()) == interrupted.artifact, "nothing new was measured"
 
 

@@ -66,8 +66,17 @@ INI = """[pytest]
 addopts = -x --benchmark-skip --benchmark-disable --session-timeout=0.1 --cov=toy --randomly-seed=1
 required_plugins = pytest-cov pytest-randomly
 """
-CONFTEST = """import pytest
+CONFTEST = """import random
+
+import pytest
 from _pytest.runner import runtestprotocol
+
+DRAWN = random.random()
+
+
+@pytest.fixture
+def drawn():
+    return DRAWN
 
 
 def pytest_addoption(parser):
@@ -107,8 +116,10 @@ from toy import sorting
 NUMBERS = np.random.default_rng(0).random(50)
 
 
-def test_plugins(benchmark, pytestconfig):
+def test_plugins(benchmark, pytestconfig, drawn):
     assert not pytestconfig.pluginmanager.hasplugin("randomly")
+    assert pytestconfig.getoption("randomly_seed") == 1
+    benchmark.extra_info["inputs"] = drawn
     benchmark(sorting.kept, NUMBERS)
 
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from rlgauge import revisions
+from rlgauge.benchmarks import builds
 from rlgauge.benchmarks.checks import Checks
 from rlgauge.benchmarks.source import Benchmarks
 from rlgauge.config import Config
@@ -81,7 +82,7 @@ def test_files_of_benchmarks_that_git_ignores_are_listed(source, tmp_path):
     found = source()
     found.paths = ["bench"]
     found.snapshot(tmp_path / "copy")
-    line = "on neither side, because git leaves them out: bench/corpus/, bench/clone/"
+    line = "missing on both sides, because git leaves them out: bench/corpus/, bench/clone/"
     assert line in Checks(found).notes()
 
 
@@ -98,6 +99,15 @@ def test_builds_without_an_extension_that_the_other_side_has_are_reported(source
     assert found.warnings == []
     found.compare_builds([{"pkg/fast"}, set()], ["a.log", "b.log"])
     assert [words.partition(";")[0] for words in found.warnings] == ["not compiled everywhere: pkg/fast"]
+
+
+def test_the_build_command_of_the_option_runs_where_pytest_was_started(source, tmp_path):
+    write(tmp_path, {"tree/bench/test_a.py": ""})
+    found = source(build="touch built")
+    found.cache.mkdir()
+    with found.builds() as python_for:
+        python = python_for("head", tmp_path / "tree")
+    assert (builds.tree_of(python) / "bench/built").exists()
 
 
 def test_packages_come_from_this_checkout_although_another_one_is_installed(source, tmp_path, monkeypatch):
@@ -124,14 +134,14 @@ def test_an_environment_of_conda_in_the_repository_is_no_code_under_test(source,
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"benchmarks": ["nowhere"]}, r"benchmarks 'nowhere' in \[tool.rlgauge\]: give an existing file or folder "),
-        ({"given": ["nowhere"]}, "--gate-benchmarks nowhere: give an existing file or folder of this repository"),
-        ({"given": [".."]}, r"no package under test: all modules are benchmarks, in \.; "),
+        ({"benchmarks": ["nowhere"]}, r"benchmarks 'nowhere' in \[tool.rlgauge\]: this repository has no such file "),
+        ({"given": ["nowhere"]}, "--gate-benchmarks nowhere: this repository has no such file or folder; give "),
+        ({"given": [".."]}, r"no package under test: all modules in \. count as benchmarks; "),
         ({"names": ["../site/a.py::test_x"]}, "{folder.parent}/site/a.py is not in the repository {folder}: "),
-        ({"build": "make", "given": [".."]}, r"no package under test: all modules are benchmarks, in \.;"),
+        ({"build": "make", "given": [".."]}, r"no package under test: all modules in \. count as benchmarks;"),
         ({"build": "make", "lock": "requirements.txt"}, "build and lock are both set: remove lock"),
         ({"build": "make", "depends": {"*": ["pkg"]}}, "build and depends are both set: remove depends"),
-        ({"lock": "absent.txt"}, "lock 'absent.txt': {folder} has no such file$"),
+        ({"lock": "absent.txt"}, "lock 'absent.txt': {folder} has no such file; "),
     ],
 )
 def test_a_mistake_is_one_line(source, tmp_path, how, message):

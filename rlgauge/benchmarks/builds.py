@@ -12,7 +12,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -73,7 +73,7 @@ def builds(
             names = {name for name in os.environ if name in FLAGS or name.startswith(FLAG_PREFIXES)}
             names |= variables_read(code / folder)
             flags = [(name, os.environ[name]) for name in sorted(names)]
-            here = f"{sys.version} {sys.prefix} {flags} {hash_of_installed()}"
+            here = f"{sys.version} {sys.prefix} {flags} {hash_of_installed()} {compilers(code / folder)}"
             key = f"{folder} {command} {here} {revisions.digest(code, files_of(code))}"
             target = cache / f"build-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
             if target not in locks_of:  # both sides may share a tree
@@ -91,6 +91,16 @@ def builds(
             return interpreter(target)
 
         yield python_for
+
+
+def compilers(folder: Path) -> list[str]:
+    """Return the versions of the compilers that a build in a directory would use; the directory may pin them."""
+    found, cwd = list[str](), folder if folder.is_dir() else None
+    for words in (os.environ.get("CC") or "cc", os.environ.get("CXX") or "c++", "rustc"):
+        with suppress(OSError, ValueError, subprocess.TimeoutExpired):  # not installed, or not a command
+            command = [*shlex.split(words), "--version"]
+            found.append(subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=30).stdout)
+    return found
 
 
 def variables_read(folder: Path) -> set[str]:

@@ -46,8 +46,8 @@ class Checks:
         if differing and not self.source.config.lock and not self.source.build:
             names = ", ".join(differing)
             self.warnings.append(
-                f"base and head differ in {names}, but both run with the packages that are installed here; to compare "
-                "with each side's own, name a lock file as lock in [tool.rlgauge]"
+                f"base and head differ in {names}, but both run with the packages that are installed here; to give "
+                "each side its own packages, set lock in [tool.rlgauge] to a lock file"
             )
 
     def check(self, sides: Sequence[Side], cases: Sequence[Case], limit: float) -> None:
@@ -86,7 +86,7 @@ class Checks:
         known = [*source.ignore, *source.generated]
         if left_out := [name for name in source.left_out if not trees.is_ignored(name.rstrip("/"), known)]:
             more = f" and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
-            lines.append(f"on neither side, because git leaves them out: {', '.join(left_out[:SHOWN])}{more}")
+            lines.append(f"missing on both sides, because git leaves them out: {', '.join(left_out[:SHOWN])}{more}")
         lines += dict.fromkeys(self.warnings)
         shown = [name for name in self.origins if verbose or name in self.outside]
         return lines + [f"{name}: {', '.join(self.origins[name])}" for name in shown]

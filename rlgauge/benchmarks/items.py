@@ -24,16 +24,22 @@ def has_fixture(item: pytest.Item) -> bool:
 
 def asks_for_fixture(item: pytest.Item) -> bool:
     """Return whether a test asks for a benchmark fixture, itself, by its marks, or through fixtures that it names."""
-    found, known = set[str](), definitions(item)
     names = [*getattr(getattr(item, "_fixtureinfo", None), "argnames", ())]
     names += [name for mark in item.iter_markers("usefixtures") for name in mark.args]
-    while names:
-        name = names.pop()
+    marked = any(item.get_closest_marker(name) for name in MARKS)
+    return marked or any(name in FIXTURES or is_alias(item, name) for name in requested(item, names))
+
+
+def requested(item: pytest.Item, names: Sequence[str]) -> set[str]:
+    """Return these fixtures of a test, and those that they request in turn, except through pytest's own."""
+    found, known, left = set[str](), definitions(item), [*names]
+    while left:
+        name = left.pop()
         if name not in found:
             found.add(name)
-            names += [argument for definition in known.get(name, ()) for argument in definition.argnames]
-    marked = any(item.get_closest_marker(name) for name in MARKS)
-    return marked or any(name in FIXTURES or is_alias(item, name) for name in found)
+            own = [each for each in known.get(name, ()) if each.func.__module__.partition(".")[0] != "_pytest"]
+            left += [argument for definition in own for argument in definition.argnames]
+    return found
 
 
 def is_alias(item: pytest.Item, name: str) -> bool:
@@ -47,8 +53,10 @@ def is_plugins(item: pytest.Item, name: str) -> bool:
     for definition in reversed(definitions(item).get(name, ())):
         if definition.func.__module__.partition(".")[0] in PLUGINS:
             return True
-        if name not in definition.argnames:  # it overrides the previous one, but may request another that uses it
-            return definition.params is None and bool(definition.argnames)
+        if name not in definition.argnames:  # it overrides the previous one, but may request it under another name
+            others = requested(item, definition.argnames) - {name}
+            wraps = "request" in others or any(other in FIXTURES or is_alias(item, other) for other in others)
+            return definition.params is None and wraps
     return True
 
 

@@ -33,10 +33,10 @@ def check(prefix: str, name: str, value: Any) -> None:
     elif name != "tolerance":
         raise GateError(f"{prefix}: unknown key (choose from cores, outputs, tolerance)")
     elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise GateError(f"{prefix}: {value!r} is out of range; choose a fraction from 0 to below 1")
+        raise GateError(f"{prefix}: {value!r} is out of range; choose 0 or more, but below 1")
 
 
-def tolerance(settings: dict[str, Any], default: float) -> float:
+def tolerance(settings: dict[str, Any]) -> float:
     """Return the tolerance of outputs as a fraction of an array's largest value; infinity if they are not compared."""
     fixed = {"same": 0.0, "ignore": math.inf}
-    return fixed.get(settings.get("outputs", "close"), float(settings.get("tolerance", default)))
+    return fixed.get(settings["outputs"], float(settings["tolerance"]))

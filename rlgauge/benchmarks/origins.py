@@ -79,7 +79,7 @@ def shadowed(source: ProjectSides, sides: Sequence[Side], origins: Sequence[Mapp
 def wrong_import(side: Side, source: str, built: bool) -> GateError:
     """Return the error for a side that imports a module from outside its own tree or build."""
     if built:
-        hint = "if it is an editable install, uninstall it; if it is another project, build that too"
+        hint = "if the package is an editable install, uninstall it; if it is another project's, build that project too"
     else:
         hint = (
             "if the package is compiled, give the command that builds it (as build in [tool.rlgauge] or with "

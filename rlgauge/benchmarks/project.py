@@ -59,7 +59,7 @@ class Project:
             other = "lock" if config.lock else "depends"
             raise GateError(f"build and {other} are both set: remove {other}, which has no effect on built packages")
         if config.lock and not (self.settings / config.lock).is_file():
-            raise GateError(f"lock {config.lock!r}: {self.settings} has no such file")
+            raise GateError(f"lock {config.lock!r}: {self.settings} has no such file; name one that exists")
         projects = [self.top / name for name in revisions.tracked(self.top, trees.PROJECT_FILES)]
         projects = [path.parent for path in projects if not any(map(is_test_folder, path.relative_to(self.top).parts))]
         self.copied_projects, self.copied_modules = installed.copied_projects(self.top, projects)
@@ -92,7 +92,7 @@ class Project:
         """Return the file of a test; raise GateError if it is not in the repository."""
         path = Path(os.path.normpath(self.root / name.partition("::")[0]))
         if not path.is_relative_to(self.top):
-            raise GateError(f"{path} is not in the repository {self.top}: give paths of its benchmarks")
+            raise GateError(f"{path} is not in the repository {self.top}: give paths inside the repository")
         return self.relative(path)
 
     def ini_file(self) -> str | None:

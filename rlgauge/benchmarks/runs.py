@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import secrets
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -383,9 +384,11 @@ class Runs(worker.Requests):
 def seed_all() -> None:
     """Seed the global random generators, so that every test has the same inputs on both sides.
 
-    This includes NumPy's generators without a seed, which Gymnasium's environments use unless ``reset`` gets a seed.
+    This includes NumPy's generators without a seed, even if NumPy is imported later. Gymnasium's environments use one
+    unless ``reset`` gets a seed.
     """
     random.seed(worker.SEED)
+    secrets.randbits = random.Random(worker.SEED).getrandbits  # where NumPy gets its entropy, if imported after this
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(worker.SEED)
     if bit_generator := sys.modules.get("numpy.random.bit_generator"):  # where such a generator gets its entropy

@@ -71,7 +71,7 @@ class Benchmarks(ProjectSides):
             paths = sorted(base / name for name in names)
             name = f"--gate-benchmarks {pattern}" if given else f"benchmarks {pattern!r} in [tool.rlgauge]"
             if not paths or not all(path.exists() and path.resolve().is_relative_to(self.top) for path in paths):
-                raise GateError(f"{name}: give an existing file or folder of this repository")
+                raise GateError(f"{name}: this repository has no such file or folder; give an existing one")
             chosen = [self.relative(path.resolve()) for path in paths]
             tracked = [path for path in chosen if not revisions.is_ignored(self.top, path)]
             if not tracked or (len(tracked) < len(chosen) and not glob.has_magic(pattern)):
@@ -89,8 +89,9 @@ class Benchmarks(ProjectSides):
             if not self.build:
                 self.refuse_compiled(found)
             raise GateError(
-                f"no package under test: all modules are benchmarks, in {', '.join(found)}; name only the benchmarks "
-                "(as benchmarks in [tool.rlgauge] or with --gate-benchmarks), or run pytest in the package's folder"
+                f"no package under test: all modules in {', '.join(found)} count as benchmarks; name only the "
+                "benchmarks (as benchmarks in [tool.rlgauge] or with --gate-benchmarks), or run pytest in the folder "
+                "of the package"
             )
         return found
 
@@ -110,7 +111,7 @@ class Benchmarks(ProjectSides):
         self.names = [item.nodeid for item in chosen]
         renamed = self.run.getoption("gate_renamed") if self.run else []
         if renamed and not self.own_benchmarks:
-            raise GateError("--gate-renamed: add --gate-own-benchmarks, without which it has no effect")
+            raise GateError("--gate-renamed: it has no effect without --gate-own-benchmarks; add that option")
         self.renamed = parse_renamed(renamed, self.names)
         self.marks = {item.nodeid: marks.of(item) for item in chosen}
         self.paths = self.benchmark_paths()
@@ -210,8 +211,9 @@ class Benchmarks(ProjectSides):
         for name in self.names:
             mark = self.marks.get(name, {})
             cores = last_match(self.config.cores, name, mark.get("cores", "one"))
-            tolerance = last_match(self.config.tolerances, name, marks.tolerance(mark, TOLERANCE))
-            cases.append(Case(name, cores == "all", float(tolerance)))
+            settings = {"tolerance": last_match(self.config.tolerances, name, mark.get("tolerance", TOLERANCE))}
+            settings["outputs"] = last_match(self.config.outputs, name, mark.get("outputs", "close"))
+            cases.append(Case(name, cores == "all", marks.tolerance(settings)))
         return cases
 
 

@@ -262,5 +262,5 @@ def is_used_up(value: Any) -> bool:
     """
     if inspect.isgenerator(value):
         return value.gi_frame is None
-    built_in = isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools")
+    built_in = isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools", "_csv")
     return built_in and next(value, END) is END

@@ -46,7 +46,8 @@ from rlgauge.plugin import MARK
 FORKED = "pytest_forked"  # runs marked tests in a child, which would answer the requests
 SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that is not shown
 CONFTEST_HINT = (
-    "both sides use head's version: import names that base lacks only inside the fixtures or tests that use them"
+    "both sides use head's version: import names that base lacks inside the fixtures or tests that use them, not at "
+    "the top"
 )
 OPTIONS: dict[str, Any] = {  # options of pytest and its plugins, with their values in a worker
     **OVERRIDDEN, "continue_on_collection_errors": True, "xmlpath": None, "htmlpath": None, "json_report": False,
@@ -89,9 +90,10 @@ class WorkerPlugin(Runs):
         if not hasattr(options, "gate_against"):  # this environment has no entry point of the gate's plugin
             add_options(parser)
         if not hasattr(options, "randomly_reorganize"):  # pytest-randomly is disabled
-            parser.addoption("--randomly-seed")
+            parser.addoption("--randomly-seed", default=worker.SEED, type=seed_of)
             for option in ("--randomly-dont-reset-seed", "--randomly-dont-reorganize"):
                 parser.addoption(option, action="store_true")
+        seed_all()
         try:
             result = yield
             self.by_conftests = self.files.take() if self.files else {}
@@ -264,7 +266,7 @@ class WorkerPlugin(Runs):
             del sys.modules[name]  # the next test that imports it fails too
         if not strays or found.keys() & {"failed", "skipped"}:
             return found
-        hint = "both sides would run the same code; find the file relative to that of the test"
+        hint = "both sides would run the same code; locate the file relative to the test's own file"
         return {"failed": f"it imports {min(strays.values())} from the repository instead of its own tree, so {hint}"}
 
     def hello(self) -> dict[str, Any]:
@@ -373,6 +375,11 @@ def leave_working_tree(settings: dict[str, Any]) -> None:
 def is_inside(path: str, folders: Sequence[str]) -> bool:
     """Return whether a path is one of some directories, or in one of them."""
     return any(f"{os.path.realpath(path)}{os.sep}".startswith(f"{folder}{os.sep}") for folder in folders)
+
+
+def seed_of(text: str) -> int:
+    """Return the number that ``--randomly-seed`` gives; like pytest-randomly's, it is always a number."""
+    return int(text) if text.isdecimal() else worker.SEED
 
 
 def restore_sigterm() -> None:
