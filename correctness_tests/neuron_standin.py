@@ -12,7 +12,6 @@ from types import MappingProxyType, ModuleType, SimpleNamespace
 
 
 def stand_in_module(**attributes):
-    """Return a module that stands in for torch_neuronx."""
     module = ModuleType("torch_neuronx", "A stand-in.")
     module.__spec__ = ModuleSpec("torch_neuronx", None)
     module.STAND_IN = True

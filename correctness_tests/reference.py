@@ -37,7 +37,6 @@ def reference_output(problem: Problem) -> list[Any]:
 
 
 def computed(problem: Problem) -> list[Any]:
-    """Compute a result of :func:`reference_output`."""
     config = in_float64(dict(problem.config))
     if "serve" in config:
         config["serve"] = problem.reference

@@ -10,6 +10,7 @@ from perf_tests.counters import graphs_compiled
 from perf_tests.grid import TIERS
 from perf_tests.recorded import Benchmark, benchmarks, problem_of, record
 
+from .quick import size
 from .reference import largest_difference, reference_output
 
 COMPILED_ALIKE = {  # ops for which torch.compile is slow and compiles code that others of their workload share
@@ -18,17 +19,18 @@ COMPILED_ALIKE = {  # ops for which torch.compile is slow and compiles code that
 
 
 def quick(chosen: list[Benchmark]) -> set[str]:
-    """Return the ids of the first benchmark of each op, form, backend and order.
+    """Return the ids of the smallest benchmark of each op, form, backend and order.
 
-    If torch compiles, one form is enough, and none of the ops in ``COMPILED_ALIKE``.
+    Half precision is not compared, and the tests of options compare single options. If torch compiles, one form is
+    enough, and none of the ops in ``COMPILED_ALIKE``.
     """
     found = {}
-    for one in sorted(chosen, key=lambda one: one.params.get("order", 0)):
-        op, backend = (one.workload, one.op), one.params["backend"]
-        if backend == "torch-compile" and op in COMPILED_ALIKE:
+    for one in sorted(chosen, key=size):
+        op, backend, form = (one.workload, one.op), one.params["backend"], one.params["form"]
+        if form.startswith("only_") or "float16" in form or (backend == "torch-compile" and op in COMPILED_ALIKE):
             continue
-        rest = () if "compile" in backend else (one.params["form"], one.params.get("order"))
-        found.setdefault((*op, backend, *rest), one.id)
+        kind = () if "compile" in backend else (form, one.params.get("order"))
+        found.setdefault((*op, backend, *kind), one.id)
     return set(found.values())
 
 
@@ -44,7 +46,6 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture
 def optimised(timed):
-    """Compile JAX programs with all optimisations."""
     if not timed.params["backend"].startswith("jax"):
         yield
         return
@@ -87,7 +88,6 @@ def test_outputs_on_the_timed_inputs_match_the_reference(timed, seed):
 
 
 def after_two_calls(recorded):
-    """Return the output of the second call after a reset, and the weights."""
     op = recorded.op
     if op.reset:
         op.reset()

@@ -14,7 +14,6 @@ limited = limit("training or playing")
 
 
 def kept(agent, folder):
-    """Return the contents of the agent's checkpoint."""
     agent.save(folder / "kept")
     return contents(folder / "kept")
 

@@ -57,6 +57,20 @@ AMOUNT_AXES = [param for param in AXES if is_amount(param.values[0], param.value
 OTHER_AXES = [param for param in AXES if param not in AMOUNT_AXES]
 
 
+def output_of(name, seed):
+    recorded = record(BENCHMARKS[name], seed)
+    op = recorded.op
+    try:
+        if op.reset:
+            op.reset()
+        for _ in range(min(2, op.problem.max_calls or 2)):
+            out = recorded.function(*recorded.args)
+        return leaves(op.output(out)), op.problem.tolerance
+    finally:
+        if op.close:
+            op.close()
+
+
 @pytest.mark.parametrize(("axis", "chosen"), AMOUNT_AXES)
 def test_axis_of_an_amount_changes_the_shape_of_the_inputs(axis, chosen, seed):
     def shapes(one):  # an integer in a configuration is an amount too
@@ -73,20 +87,6 @@ def test_any_other_axis_changes_the_output(axis, chosen, seed):
     outputs = [leaves(reference_output(problem)[0]) for problem in problems]
     for one, other in itertools.combinations(outputs, 2):
         assert max(map(largest_difference, one, other)) > FAR * problems[0].tolerance, f"{axis}: it changes nothing"
-
-
-def output_of(name, seed):
-    recorded = record(BENCHMARKS[name], seed)
-    op = recorded.op
-    try:
-        if op.reset:
-            op.reset()
-        for _ in range(min(2, op.problem.max_calls or 2)):
-            out = recorded.function(*recorded.args)
-        return leaves(op.output(out)), op.problem.tolerance
-    finally:
-        if op.close:
-            op.close()
 
 
 @pytest.mark.parametrize(("name", "other"), FORMS.items())

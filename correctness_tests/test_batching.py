@@ -1,12 +1,10 @@
 """Chunks of a batch in a grid of compiled batch sizes."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rl_impls.common.batching import BatchGrid
 
-SIZES = (1, 4, 8)
 GRIDS = st.lists(st.integers(1, 64), min_size=1, max_size=6)
 
 
@@ -17,15 +15,3 @@ def test_chunks_cover_every_row_once_in_the_smallest_size_that_fits(sizes, n):
     assert all(stop - start == size == max(sizes) for start, stop, size in chunks[:-1])
     start, stop, size = chunks[-1]
     assert size == min(s for s in sizes if s >= stop - start)
-
-
-@pytest.mark.parametrize("sizes", [(), (0, 4), (-1,)])
-def test_grid_needs_sizes_of_1_or_more(sizes):
-    with pytest.raises(ValueError, match=r"^sizes=.* should be one or more batch sizes"):
-        BatchGrid(sizes)
-
-
-@pytest.mark.parametrize("n", [0, -1, 9])
-def test_rows_that_fit_no_size_are_an_error(n):
-    with pytest.raises(ValueError, match=f"^n={n} should be from 1 to 8 rows"):
-        BatchGrid(SIZES).fit(n)

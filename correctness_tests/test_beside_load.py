@@ -5,6 +5,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from .commands import ROOT, environment
 from .waiting import alive, started, until
 
@@ -19,6 +21,7 @@ def running(group):
     return found
 
 
+@pytest.mark.slow
 def test_an_interrupted_measurement_leaves_no_process(tmp_path):
     command = [sys.executable, "-m", "perf_tests.beside_load", "--only", "pirl", "--pairs", "1", "--seconds", "30"]
     with started(command, cwd=ROOT, env=environment(TMPDIR=str(tmp_path)), start_new_session=True) as process:

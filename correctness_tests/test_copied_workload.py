@@ -18,7 +18,6 @@ GENERAL = ("against_reference", "rooms")
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
-    """A copy of the repository with the files of the page."""
     folder = tmp_path_factory.mktemp("copied")
     copy_with(folder, FILES)
     (folder / "correctness_tests/cloning/__init__.py").touch()
@@ -39,7 +38,6 @@ def test_the_benchmark_of_the_tutorial_is_timed(tmp_path):
 
 
 def run(folder, *arguments):
-    """Run pytest on the copied workload; return its last line."""
     wanted = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--threads", "1", "--workload", "cloning", *arguments)
     done = python(*wanted, cwd=folder, limit=300, PYTHONPATH=str(folder))
     assert done.returncode == 0, done.stdout + done.stderr

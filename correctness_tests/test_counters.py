@@ -9,7 +9,6 @@ from perf_tests.recorded import benchmarks, record
 
 
 def counted(workload, test, name):
-    """Count a benchmark twice after two calls; return both counts."""
     (one,) = [one for one in benchmarks((workload,)) if (one.op, one.name) == (test, name)]
     recorded = record(one, 0)
     for _ in range(2):
@@ -35,18 +34,13 @@ def test_counts_are_those_of_the_backend_and_repeat(name, names):
         assert first["graphs"] <= 1  # another test of this process may have compiled it
     if "hlo_flops" in names:
         assert first["hlo_flops"] >= 32 * 2 * 3360  # two per weight and row
+        assert first["hlo_bytes"] >= 4 * 3360  # each weight is read
 
 
 def test_a_larger_batch_allocates_more():
     small, large = (counted("pirl", "forward", f"full-torch-{batch}-host-32")[0] for batch in (32, 2048))
     assert large["allocated_bytes"] > 32 * small["allocated_bytes"]
     assert large["aten_ops"] == small["aten_ops"]
-
-
-def test_an_update_is_counted_from_a_reset():
-    first, second = counted("snake", "train_step", "full-torch-32")
-    assert first["aten_ops"] > 0
-    assert first == second
 
 
 def test_results_in_existing_tensors_are_not_allocated():

@@ -37,7 +37,6 @@ print(backends.__file__)
 
 
 def ran(*command, folder):
-    """Run a command in a clean environment; return its exit code and output."""
     left_out = "GIT_", "PYTEST_", "PYTHON"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "timeout": 600}
@@ -79,7 +78,6 @@ def installed(clone, tmp_path):
 
 
 def tracked(clone, package):
-    """Return the files of a package in the clone."""
     return {path.relative_to(clone).as_posix() for path in (clone / package).rglob("*") if path.is_file()}
 
 

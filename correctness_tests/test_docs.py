@@ -32,13 +32,11 @@ def blocks(page, mark=""):
 
 
 def anchors(page):
-    """Return the anchors of a page's headings."""
     heads = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
     return {re.sub(r"[^\w\- ]", "", head).strip().lower().replace(" ", "-") for head in heads}
 
 
 def is_command(words):
-    """Return whether these words are a command of this repository."""
     if words[0] == "make":
         return words[1] in TARGETS
     if words[:2] == ["python", "-m"]:
@@ -74,11 +72,6 @@ def test_every_command_exists(page):
         words = shlex.split(command)
         if words and words[0] in ("make", "python", "pytest", "rlgauge"):
             assert is_command(words), command
-
-
-def test_the_citation_names_the_version():
-    version = (ROOT / "VERSION").read_text().strip()
-    assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 MARKED = [command for page in PAGES for command in blocks(page, RUNNABLE)]

@@ -13,7 +13,6 @@ from rlgauge.files import Unwritable, remove_halves, reserved, write_all
 
 
 def raise_disk_full(*args, **how):
-    """Raise the error of a system call on a full disk."""
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -53,14 +52,6 @@ def test_failed_write_leaves_the_file_as_it_was(kept, monkeypatch, name):
     with pytest.raises(Unwritable, match=rf"^{kept}: cannot be written: No space left on device$"):
         fill_and_write()
     assert kept.read_text() == "kept"
-
-
-def test_symbolic_link_is_kept(kept, tmp_path_factory):
-    link = tmp_path_factory.mktemp("elsewhere") / "link"
-    link.symlink_to(kept)
-    with reserved(link, 1) as write:
-        write(b"new")
-    assert (link.is_symlink(), kept.read_bytes()) == (True, b"new")
 
 
 @pytest.mark.parametrize(
@@ -118,3 +109,11 @@ def test_interrupted_checkpoint_leaves_the_old_one_alone(kept, monkeypatch, call
     monkeypatch.undo()
     write_whole(kept, b"new")
     assert (kept.read_text(), kept.stat().st_mode & 0o777) == ("new", 0o644)
+
+
+def test_symbolic_link_is_kept(kept, tmp_path_factory):
+    link = tmp_path_factory.mktemp("elsewhere") / "link"
+    link.symlink_to(kept)
+    with reserved(link, 1) as write:
+        write(b"new")
+    assert (link.is_symlink(), kept.read_bytes()) == (True, b"new")

@@ -11,7 +11,6 @@ WARM_UP = 4  # calls before the count
 
 
 def counted(op, compiler):
-    """Return the counts of one call of an op after warm-up calls."""
     built = SimpleNamespace(
         backend=SimpleNamespace(compile="jit"), compiler=compiler, call=op, args=(), reset=None, programs_before=0
     )

@@ -20,8 +20,6 @@ def cpu(monkeypatch, tmp_path):
     ("flags", "vectors", "name"),
     [
         ("sse2", "", "amd-epyc-2-cores"),
-        ("avx avx2 bmi2", "avx2", "amd-epyc-avx2-2-cores"),
-        ("avx2 avx512f avx512_vnni", "avx512f", "amd-epyc-avx512f-2-cores"),
         ("avx2 avx512f avx512_bf16", "avx512_bf16", "amd-epyc-avx512-bf16-2-cores"),
     ],
 )

@@ -53,7 +53,6 @@ def model(params, sizes=ONE, **options):
 
 
 def difference(out, params, states):
-    """Return the largest difference from the reference in float64."""
     exact = {name: value.astype(np.float64) for name, value in params.items()}
     return np.abs(out.numpy() - q_values(exact, states.astype(np.float64))).max()
 
@@ -103,32 +102,7 @@ def test_new_weights_are_used_without_compiling_again(line):
     assert difference(after, new, states) <= TOLERANCE
 
 
-@pytest.mark.parametrize(
-    ("make", "got"),
-    [
-        (lambda: batch(2), r"ndarray float32\[2, 16\]"),
-        (lambda: tensor(batch(0)), r"Tensor float32\[0, 16\]"),
-        (lambda: tensor(batch(2)[:, :15]), r"Tensor float32\[2, 15\]"),
-        (lambda: tensor(batch(2)).double(), r"Tensor float64\[2, 16\]"),
-    ],
-    ids=["numpy", "empty", "narrow", "float64"],
-)
-@pytest.mark.usefixtures("xla")
-def test_states_of_another_type_width_or_dtype_are_an_error(make, got):
-    compiled = model(weights())
-    with pytest.raises(ValueError, match=rf"^states={got} should be a tensor float32\[1 or more, 16\]"):
-        compiled(make())
-
-
 # auto-cast
-
-
-@pytest.mark.parametrize(
-    ("options", "mode"), [({}, "none"), ({"autocast": False}, "none"), ({"autocast": True}, "matmult")]
-)
-def test_autocast_is_off_by_default(xla, options, mode):
-    model(weights(), SIZES, **options)
-    assert [traced["compiler_args"] for traced in xla] == [["--auto-cast", mode]] * len(SIZES)
 
 
 def test_native_autocast_computes_in_bfloat16_and_returns_float32(monkeypatch):
@@ -157,49 +131,26 @@ def test_restored_model_gives_the_same_answers(tmp_path):
     assert difference(restored(states), old, states.numpy()) <= TOLERANCE
 
 
-@pytest.mark.usefixtures("stand_in")
-def test_saved_weights_replace_those_in_the_traced_files(tmp_path):
-    new, states = weights(5), batch(5)
-    saved = model(weights(0))
-    saved.module.load(new)
-    saved.save(tmp_path / "model")
-    restored = neuron.NeuronModel.restore(tmp_path / "model", net(weights(9)))
-    assert difference(restored(tensor(states)), new, states) <= TOLERANCE
-
-
 def flip(path):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
 
 
-def cut(path):
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-DAMAGE = {
-    "flipped": flip,
-    "cut": cut,
-    "emptied": lambda path: path.write_bytes(b""),
-    "gone": lambda path: path.unlink(),
-    "added": lambda path: path.with_name("another").touch(),
-}
-
-DAMAGED = [
-    *(("flipped", name) for name in ("model.json", "weights.safetensors", "4.pt", "SHA256SUMS")),
-    ("cut", "4.pt"),
-    ("emptied", "SHA256SUMS"),
-    ("gone", "4.pt"),
-    ("gone", "SHA256SUMS"),
-    ("added", "4.pt"),
-]
-
-
-@pytest.mark.parametrize(("damage", "name"), DAMAGED)
+@pytest.mark.parametrize(
+    ("damage", "name"),
+    [
+        (flip, "weights.safetensors"),
+        (flip, "4.pt"),
+        (lambda path: path.write_bytes(b""), "SHA256SUMS"),
+        (lambda path: path.unlink(), "4.pt"),
+    ],
+    ids=["flipped", "flipped program", "emptied", "gone"],
+)
 def test_damaged_save_is_an_error_and_loads_nothing(xla, tmp_path, damage, name):
     folder = tmp_path / "model"
     model(weights(0)).save(folder)
-    DAMAGE[damage](folder / name)
+    damage(folder / name)
     module, states, count = net(weights(9)), tensor(batch(3)), len(xla)
     with pytest.raises(ValueError, match=r"not a (whole )?saved model"):
         neuron.NeuronModel.restore(folder, module)

@@ -52,7 +52,6 @@ def installed_by(commands):
 
 @pytest.fixture(scope="module")
 def workflow_installs():
-    """The names of the distributions that the workflow installs."""
     return installed_by(script("Install"))
 
 
@@ -68,13 +67,6 @@ def path_of_workflow(workflow_installs, tmp_path):
 
 def test_installing_does_not_replace_the_torch_of_the_runner(workflow_installs):
     assert not RUNNER & workflow_installs
-
-
-@pytest.mark.slow
-def test_tests_pass_with_what_the_workflow_installs(path_of_workflow):
-    command = "-m", "pytest", "-p", "no:cacheprovider", *pytest_arguments("Test")
-    done = python(*command, limit=300, PYTHONPATH=path_of_workflow)
-    assert done.returncode == 0, done.stdout
 
 
 def test_benchmarks_are_collected_with_what_the_workflow_installs(path_of_workflow, tmp_path):

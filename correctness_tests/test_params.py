@@ -35,7 +35,6 @@ def test_arrays_and_metadata_come_back_bit_for_bit(tmp_path, tree, note):
 OTHERS = {
     "a layer of another width": params.init_mlp(np.random.default_rng(0), (4, 5, 2)),
     "a layer more": params.init_mlp(np.random.default_rng(0), (4, 3, 2, 2)),
-    "a layer less": params.init_mlp(np.random.default_rng(0), (4, 3)),
     "float64": {name: value.astype(np.float64) for name, value in NET.items()},
 }
 
@@ -80,9 +79,3 @@ def test_initial_weights_lie_within_one_over_the_root_of_fan_in(sizes, seed):
         for name in (f"w{k}", f"b{k}"):
             assert net[name].dtype == np.float32
             assert np.abs(net[name]).max() <= np.float32(fan_in**-0.5)
-
-
-@pytest.mark.parametrize("sizes", [(), (3,), (3, 0), (3, -1, 2)])
-def test_widths_that_make_no_net_are_an_error(sizes):
-    with pytest.raises(ValueError, match=r"^sizes=.* should be at least two layer widths"):
-        params.init_mlp(np.random.default_rng(0), sizes)

@@ -61,14 +61,14 @@ print([os.environ[name] for name in THREAD_VARIABLES], *os.sched_getaffinity(0),
 """
 
 
-@pytest.mark.parametrize("turn", [0, 1, 2])
+@pytest.mark.parametrize("turn", [0, 1])
 def test_processes_side_by_side_have_their_own_threads_and_cores(turn):
     cores = sorted(os.sched_getaffinity(0))
     found = python("-c", THREADS, turn, GLIBC_TUNABLES="", **dict.fromkeys(THREAD_VARIABLES, "7")).stdout
     assert found == f"{['1'] * len(THREAD_VARIABLES)} {cores[turn % len(cores)]} \n"
 
 
-@pytest.mark.parametrize("threads", [0, -1, 10_000])
+@pytest.mark.parametrize("threads", [0, 10_000])
 def test_more_threads_than_cores_are_an_error(threads):
     with pytest.raises(ValueError, match=f"^threads: {threads} is out of range; choose 1 to {process.cores()}"):
         process.set_up(threads)

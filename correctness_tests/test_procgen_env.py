@@ -9,7 +9,6 @@ import tracemalloc
 import numpy as np
 import pytest
 from gymnasium.error import ClosedEnvironmentError
-from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from rl_impls.backends import BackendUnavailable
@@ -24,7 +23,6 @@ ENDING = "chaser"  # has rewards and ends of episodes within a few steps
 
 @pytest.fixture(autouse=True)
 def installed(unavailable):
-    """Skip the tests, or fail them, if Procgen is not installed."""
     try:
         check_installed()
     except BackendUnavailable as error:
@@ -33,7 +31,6 @@ def installed(unavailable):
 
 @pytest.fixture
 def make():
-    """Return a function that creates environments, which are closed after the test."""
     made = []
 
     def create(game="coinrun", num_envs=N, **how):
@@ -46,7 +43,6 @@ def make():
 
 
 def drawn(steps, num_envs=N, seed=0):
-    """Draw actions, i32[T, N]."""
     return np.random.default_rng(seed).integers(ACTIONS, size=(steps, num_envs)).astype(np.int32)
 
 
@@ -60,7 +56,6 @@ def play(env, actions):
 
 
 def assert_same(found, wanted):
-    """Check that the results of two sequences of steps are equal."""
     assert len(found) == len(wanted)
     for step, step_wanted in zip(found, wanted):
         for array, array_wanted in zip(step, step_wanted, strict=True):
@@ -258,10 +253,6 @@ def test_results_are_not_overwritten_by_later_steps(make):
         np.testing.assert_array_equal(array, copy)
 
 
-def test_metadata_says_that_episodes_restart_in_the_same_step(make):
-    assert make().metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
-
-
 OTHER_PROCESS = """
 import pickle, sys
 from pathlib import Path
@@ -269,42 +260,34 @@ from rl_impls.common import procgen_env, procgen_state
 assert not {"gym", "gym3", "procgen", "torch", "jax"} & sys.modules.keys()
 from gym_notices.notices import notices
 kept = dict(notices)
-folder = Path(sys.argv[1])
-arrays, actions = pickle.loads((folder / "given").read_bytes())
+arrays, actions, file = pickle.loads(Path(sys.argv[1]).read_bytes())
 print("before", file=sys.stderr)
 env = procgen_env.ProcgenVectorEnv(sys.argv[2], len(arrays["sizes"]), seed=5, threads=2)
 print("after", file=sys.stderr)
 assert "gym" in sys.modules and kept and notices == kept
 env.set_state(procgen_state.unpack(arrays))
-found = [(env.observe(),)]
-for action in actions:
-    step = env.advance(action)
-    found.append((*step, env.levels, env.returns.copy(), env.lengths.copy(), *env.finished))
+Path(file).write_bytes(pickle.dumps([env.advance(action) for action in actions]))
 env.close()
-(folder / "found").write_bytes(pickle.dumps(found))
 """
 
 
 def test_another_process_resumes_a_state_without_gym_warnings(make, tmp_path):
-    env, actions = make(ENDING), drawn(210)
+    env, actions, found = make(ENDING), drawn(210), tmp_path / "found"
     play(env, actions[:10])
-    state, shown = env.get_state(), env.observe()
-    (tmp_path / "given").write_bytes(pickle.dumps((pack(state), actions[10:])))
-    wanted = play(env, actions[10:])
-    assert sum(len(step[-1]) for step in wanted) > 0, "no episode ended"
-    done = python("-c", OTHER_PROCESS, tmp_path, ENDING)
+    (tmp_path / "given").write_bytes(pickle.dumps((pack(env.get_state()), actions[10:], str(found))))
+    wanted = [env.advance(action) for action in actions[10:]]
+    assert any(ended.any() for _, _, ended in wanted)
+    done = python("-c", OTHER_PROCESS, tmp_path / "given", ENDING)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "before\nafter\n")
-    assert_same(pickle.loads((tmp_path / "found").read_bytes()), [(shown,), *wanted])
+    assert_same(pickle.loads(found.read_bytes()), wanted)
 
 
-@pytest.mark.parametrize("package", ["procgen", "gym3"])
-def test_missing_package_error_says_how_to_install_it(package, tmp_path):
+def test_missing_package_error_says_how_to_install_it(tmp_path):
     code = "from rl_impls.common.procgen_env import ProcgenVectorEnv; ProcgenVectorEnv()"
-    done = python("-c", code, PYTHONPATH=hiding(tmp_path, package))
-    last = done.stderr.splitlines()[-1]
-    assert last == (
+    done = python("-c", code, PYTHONPATH=hiding(tmp_path, "procgen"))
+    assert done.stderr.splitlines()[-1] == (
         "rl_impls.backends.BackendUnavailable: numpy: "
-        f"{package} is not installed (pip install --no-deps -r requirements/py311.txt)"
+        "procgen is not installed (pip install --no-deps -r requirements/py311.txt)"
     )
 
 
@@ -312,7 +295,6 @@ def test_missing_package_error_says_how_to_install_it(package, tmp_path):
     ("how", "message"),
     [
         ({"game": "chess"}, f"unknown game 'chess' (choose from {', '.join(GAMES)})"),
-        ({"num_envs": 0}, "num_envs=0 should be an integer from 1 to 65536"),
         ({"seed": 2**31}, "seed=2147483648 should be an integer from 0 to 2147483647"),
         (
             {"num_levels": 10, "start_level": 2**31 - 1},
@@ -325,16 +307,9 @@ def test_invalid_argument_is_rejected(make, how, message):
         make(**how)
 
 
-BAD_ACTIONS = [
-    ([0, 1, 2, 3], "[0, 1, 2, 3]"),
-    (np.zeros(3, np.int32), "int32[3]"),
-    (np.zeros(N, np.float32), f"float32[{N}]"),
-    (np.array([0, 1, 2, 15]), "[0, 1, 2, 15]"),
-    (np.array([0, 1, 2, -1]), "[0, 1, 2, -1]"),
-]
-
-
-@pytest.mark.parametrize(("actions", "got"), BAD_ACTIONS, ids=[got for _, got in BAD_ACTIONS])
+@pytest.mark.parametrize(
+    ("actions", "got"), [(np.zeros(3, np.int32), "int32[3]"), (np.array([0, 1, -1, 15]), "[0, 1, -1, 15]")]
+)
 def test_invalid_actions_are_rejected_and_change_nothing(make, actions, got):
     env = make()
     before = env.get_state()
@@ -345,18 +320,10 @@ def test_invalid_actions_are_rejected_and_change_nothing(make, actions, got):
     assert not env.lengths.any()
 
 
-@pytest.mark.parametrize(
-    ("out", "got"),
-    [
-        (np.zeros((N, 64, 64, 3), np.float32), f"float32[{N}, 64, 64, 3]"),
-        (np.broadcast_to(np.zeros((64, 64, 3), np.uint8), (N, 64, 64, 3)), "read-only"),
-    ],
-)
-def test_array_that_cannot_take_the_frames_is_rejected_before_the_step(make, out, got):
-    env = make()
-    for call in (lambda: env.advance(np.zeros(N, int), out), lambda: env.observe(out)):
-        with pytest.raises(ValueError, match=f"^out={re.escape(got)} should be a writeable array uint8"):
-            call()
+def test_array_that_cannot_take_the_frames_is_rejected_before_the_step(make):
+    env, out = make(), np.zeros((N, 64, 64, 3), np.float32)
+    with pytest.raises(ValueError, match=r"^out=float32\[4, 64, 64, 3\] should be a writeable array uint8"):
+        env.advance(np.zeros(N, int), out)
     assert not env.lengths.any()
 
 
@@ -366,15 +333,13 @@ def test_foreign_state_is_rejected_and_changes_nothing(make):
     state = env.get_state()
     wanted = "should be of coinrun, easy, levels 0 to 199"
     others = [
-        (make("maze", num_levels=200).get_state(), f"state of maze, easy, levels 0 to 199 {wanted}"),
         (
-            make(mode="hard", num_levels=50, start_level=7).get_state(),
-            f"state of coinrun, hard, levels 7 to 56 {wanted}",
+            make("maze", mode="hard", num_levels=50, start_level=7).get_state(),
+            f"state of maze, hard, levels 7 to 56 {wanted}",
         ),
         (make(num_envs=3, num_levels=200).get_state(), f"state: games should be a list of {N}"),
         (state | {"games": [game[:-1] for game in state["games"]]}, f"state of invalid bytes {wanted}"),
         (state | {"returns": np.zeros(3)}, f"state: returns of shape (3,) should have shape ({N},)"),
-        ({"games": state["games"]}, "state should be a dict with games, returns, lengths"),
     ]
     for other, message in others:
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
@@ -383,24 +348,10 @@ def test_foreign_state_is_rejected_and_changes_nothing(make):
         assert env.lengths.tolist() == [1] * N
 
 
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"seed": "x"}, "seed='x' should be"),
-        ({"options": {"reset_mask": np.ones(N, bool)}}, "options: Procgen cannot reset some games alone"),
-    ],
-)
-def test_unknown_reset_argument_is_rejected(make, how, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        make().reset(**how)
-
-
-@pytest.mark.parametrize("name", ["reset", "get_state"])
-def test_call_after_close_is_an_error(make, name):
+def test_call_after_close_is_an_error(make):
     env = make()
     env.close()
     env.close()
-    with pytest.raises(ClosedEnvironmentError, match=rf"^{name}\(\) was called after close"):
-        getattr(env, name)()
-    with pytest.raises(ClosedEnvironmentError, match=r"^advance\(\) was called after close"):
-        env.step(np.zeros(N, int))
+    for name, call in (("reset", env.reset), ("advance", lambda: env.step(np.zeros(N, int)))):
+        with pytest.raises(ClosedEnvironmentError, match=rf"^{name}\(\) was called after close"):
+            call()

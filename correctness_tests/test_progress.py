@@ -16,7 +16,6 @@ from .commands import environment, python
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A fake clock that the test advances."""
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     return now

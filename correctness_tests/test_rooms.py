@@ -12,12 +12,10 @@ ROOT = Path(__file__).parents[1]
 
 
 def files(workload):
-    """Return the files of a workload, by module name."""
     return {path.stem: path for path in (ROOT / "rl_impls" / workload).glob("*.py")}
 
 
 def imported(path, package):
-    """Return the names of the modules that a file imports, at its top or in a function."""
     tree, found = ast.parse(path.read_text()), set()
     unused = {id(node) for guard in ast.walk(tree) if is_type_checking(guard) for node in ast.walk(guard)}
     for node in ast.walk(tree):
@@ -37,7 +35,6 @@ def is_type_checking(node):
 
 
 def graph(package):
-    """Return the imports of each module within its package, without ``__init__``."""
     paths = [path for path in (ROOT / package).rglob("*.py") if path.stem != "__init__"]
     names = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in paths}
     return {name: imported(path, name.rpartition(".")[0]) & names.keys() for name, path in names.items()}

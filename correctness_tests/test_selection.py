@@ -7,15 +7,13 @@ import pytest
 from perf_tests.selection import Selection, selected, selection_of
 from rl_impls import backends
 from rl_impls.pirl.options import FORMS
+from rlgauge.workers import SIDE
 
 
 @pytest.mark.parametrize(
     ("selection", "message"),
     [
         (Selection(workloads=("pril",)), r"unknown workload 'pril' \(choose from .*pirl"),
-        (Selection(ops=("forwards",)), r"unknown op 'forwards' \(choose from .*forward"),
-        (Selection(forms=("fast",)), r"unknown form 'fast' \(choose from .*full"),
-        (Selection(backends=("tensorflow",)), r"unknown backend 'tensorflow' \(choose from numpy, torch"),
         (Selection(tier="all"), r"unknown tier 'all' \(choose from gate, bench, full"),
         (Selection(axes={"size": ("1",)}), r"unknown axis 'size' \(choose from .*batch"),
         (
@@ -54,3 +52,10 @@ def test_values_of_a_repeated_axis_add_up():
     options["axis"] = ["batch_size=32", "batch_size=128,256", "side=84"]
     found = selection_of(SimpleNamespace(getoption=options.get))
     assert found.axes == {"batch_size": ("32", "128", "256"), "side": ("84",)}
+
+
+def test_tier_defaults_to_gate_in_a_worker_and_to_bench_elsewhere(monkeypatch):
+    config = SimpleNamespace(getoption=dict.fromkeys(("workload", "op", "form", "backend", "axis"), ()).get)
+    assert selection_of(config).tier == "bench"
+    monkeypatch.setenv(SIDE, "head")
+    assert selection_of(config).tier == "gate"

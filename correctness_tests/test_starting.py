@@ -59,7 +59,6 @@ def script(tmp_path, lines):
 
 
 def said(tmp_path, *lines):
-    """Run a script; return its JSON output."""
     command, options = script(tmp_path, lines)
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, **options)
     assert done.returncode == 0, done.stderr

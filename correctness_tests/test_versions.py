@@ -18,7 +18,6 @@ FILES = "rlgauge", "pyproject.toml", "VERSION", "README.md", "LICENSE", "correct
 
 
 def pinned(row):
-    """Return the packages that a row pins, by name."""
     requirements = [Requirement(word) for word in row["packages"].split()]
     return {requirement.name: requirement.specifier for requirement in requirements}
 

@@ -24,20 +24,17 @@ FIGURES = {name: sizes.FIGURES for name, sizes in SIZES.items()}
 
 
 def agent_of(workload):
-    """Return the class of a workload's agent."""
     found = vars(importlib.import_module(f"rl_impls.{workload}.agent")).values()
     [agent] = (value for value in found if isinstance(value, type) and issubclass(value, Agent) and value is not Agent)
     return agent
 
 
 def fields_of(workload, *kinds):
-    """Return the names of the fields of a configuration that have one of these types."""
     fields = configs.fields_of(agent_of(workload).Config)
     return [name for name, field in fields.items() if field.annotation in kinds]
 
 
 def make(workload, backend="torch", seed=3, **config):
-    """Return a small agent."""
     return agent_of(workload)(backend=backend, seed=seed, **SMALL[workload] | config)
 
 
@@ -48,12 +45,10 @@ def contents(path):
 
 
 def option(field):
-    """Return the command-line option of a field."""
     return f"--{field.replace('_', '-')}"
 
 
 def as_options(config):
-    """Return a configuration as command-line options."""
     words = []
     for name, value in config.items():
         text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -11,7 +11,6 @@ OTHER = "perf_tests/test_pirl.py::test_act[full-numpy-32]"
 
 
 def stats(seconds=1e-3, rounds=8, **changed):
-    """Return pytest-benchmark's statistics of made-up samples."""
     data = [seconds * (1 + 0.001 * k) for k in range(rounds)]
     middle = data[len(data) // 2]
     return {"median": middle, "iqr": 0.002 * seconds, "rounds": rounds, "data": data} | changed
@@ -42,7 +41,6 @@ def foreign(name, seconds=1e-3, group=None, **params):
 
 
 def result(benchmarks, threads=2, **head):
-    """Return the JSON of a run of this suite."""
     machine = {"format": 2, "cpu_model": "a CPU", "cores": 2, "threads": threads, "versions": {"numpy": "2"}}
     run = {"git": "abcdef123456", "seed": 0, "limits": LIMITS}
     return {"machine_info": {"system": "Linux", "rlgauge": machine}, "rlgauge": run,
@@ -51,13 +49,11 @@ def result(benchmarks, threads=2, **head):
 
 
 def foreign_result(benchmarks):
-    """Return the JSON of another suite's run."""
     machine = {"cpu": {"brand_raw": "their CPU", "count": 8}, "system": "Linux", "python_version": "3.11.7"}
     return result(benchmarks) | {"machine_info": machine, "rlgauge": {}}
 
 
 def claims(*contexts, **changed):
-    """Return the JSON of a ledger with one claim."""
     claim = {"id": "snake-overall", "workload": "snake", "words": "it is faster", "source": "snake-dqn.md",
              "promised": "4.7 x", "least": 4.7, "same": "close", "note": "", "contexts": list(contexts) or [context()],
              "figures": [{"what": "rate", "ours": 812.3, "unit": "samples/s", "theirs": "333k samples/s"}]}  # fmt: skip
@@ -66,14 +62,12 @@ def claims(*contexts, **changed):
 
 
 def context(ratio=2.1, verdict="partly", **changed):
-    """Return one context of a claim."""
     tests = {"base": "test_act[naive-torch-1]", "change": "test_act[full-torch-1]"}
     return {"context": "alone", **tests, "ratio": ratio, "low": 1.9, "high": 2.4, "n": 7,
             "verdict": verdict, "same_holds": True} | changed  # fmt: skip
 
 
 def pairs(ratio, count):
-    """Return `count` noisy pairs in which head takes `ratio` times as long as base."""
     return [[(1.0, ratio * (1 + 0.001 * k))] * 4 for k in range(count)]
 
 
@@ -90,7 +84,6 @@ def artifact():
 
 
 def write(folder, name, content):
-    """Write JSON to a file; return its path."""
     path = folder / name
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     return path

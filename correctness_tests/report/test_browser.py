@@ -169,7 +169,7 @@ def test_workloads_filter_all_plots_and_tables(page_file):
         assert traces(page, "scaling") == ["torch"]
         assert page.inner_text("#recommended").count("snake.act") == 1
         assert "pirl" not in page.inner_text("#recommended")
-        assert page.locator("#every summary:visible").all_inner_texts() == ["snake: 1 benchmarks"]
+        assert page.locator("#every summary:visible").all_inner_texts() == ["snake: 1 benchmark"]
         for chapter in ("options", "phases", "claims", "history"):
             card = page.locator(f"#{chapter}")
             assert " for snake here; make " in card.inner_text(), chapter

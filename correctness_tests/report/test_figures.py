@@ -215,7 +215,7 @@ def test_the_recommendation_comes_first_and_empty_cards_say_what_is_missing(run_
     assert re.findall('<section id="([a-z]+)" class="absent"', text) == [
         "options", "phases", "threads", "claims", "gate", "history",
     ]  # fmt: skip
-    assert "No other numbers of threads<span></span> here; <code>make bench-threads</code> times them." in text
+    assert "No runs with other thread counts<span></span> here; <code>make bench-threads</code> makes them." in text
 
 
 def test_a_run_of_single_samples_is_shown_without_intervals(run_of):
