@@ -47,7 +47,7 @@ $(STAMP):
 	@case $(PYTHON_VERSION) in 3.11|3.12) ;; *) echo 'the lock file is for Python 3.11 and 3.12; set PYTHON=python3.11'; exit 1;; esac
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
-	PIP_RETRIES=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(LOCK)
+	PIP_RETRIES=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile -r $(LOCK)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . --editable workloads
 	touch $@
 
@@ -64,7 +64,7 @@ quick: $(QUICK_STAMP)  ## compare NumPy and PyTorch on a small net, in about a m
 	  -k 'test_forward and full and host-32'
 
 bench: setup  ## time the benchmarks of the tiers gate and bench, or of TIER=
-	$(BIN)/python -m perf_tests.run --json .cache/bench.json --benchmark-max-time 0.4 $(SELECTION)
+	$(BIN)/python -m perf_tests.run --json .cache/bench.json --benchmark-max-time 0.25 $(SELECTION)
 
 bench-quick: setup  ## time the gate tier in few rounds, to check that everything runs
 	$(BIN)/python -m perf_tests.run --json .cache/bench-quick.json --tier gate --benchmark-max-time 0.05 \
@@ -140,11 +140,11 @@ train-a3c: CONFIG = a3c
 RUNS ?= runs
 
 $(TRAINED): setup
-	$(BIN)/python -m rl_impls.procgen train --config rl_impls/procgen/configs/$(CONFIG).yaml --output-dir $(RUNS)/$(CONFIG) $(ARGS)
+	$(BIN)/python -m rl_impls.procgen train --config rl_impls/procgen/configs/$(CONFIG).yaml --output-dir $(RUNS)/$(CONFIG)$(SUFFIX) $(ARGS)
 
 DURATION ?= $(if $(filter train-timed train-parallel-timed,$@),1h,30m)
 $(TRAINED:=-timed):
-	$(MAKE) $(@:-timed=) ARGS='--duration $(DURATION) $(ARGS)'
+	$(MAKE) $(@:-timed=) SUFFIX=-timed ARGS='--duration $(DURATION) $(ARGS)'
 
 train-pipeline: setup  ## train double Q-learning with collector processes and ring buffers
 	$(BIN)/python -m rl_impls.mario train --config rl_impls/mario/configs/rings.yaml --output-dir $(RUNS)/rings $(ARGS)
@@ -193,7 +193,6 @@ results: setup  ## time all benchmarks, and update results/ and the README
 	$(BIN)/rlgauge compare --file perf_tests/headlines.toml --json .cache/headlines.json
 	$(BIN)/python -m perf_tests.report.readme .cache/headlines.json
 	$(MAKE) peers
-	$(MAKE) browser report PNG=results/report.png
 
 claims: setup  ## measure the published claims, and update the README (an hour or more); WORKLOAD=snake only prints those of snake
 	$(BIN)/python -m perf_tests.claims $(WORKLOAD) $(if $(WORKLOAD),,--pages)

@@ -7,10 +7,15 @@
 #   parity   compare the outputs of the CUDA backends with float64; JAX and torch keep what they compile in .cache/
 #   claims   measure the claims named in CLAIMS, for example CLAIMS="snake-gpu snake-amp"
 #   BACKEND  time a backend, such as torch-cuda, jax-cuda or torch
+#   forms    time the forms that need a GPU: TF32, float16 with a scaled loss, CUDA graphs
 # A part ends after SECONDS (default: 240), and its results so far are written to FOLDER. The exit code is 1 if a part
 # fails or is ended.
-# OPTIONS are passed to pytest for each backend, for example OPTIONS="--tier gate -k 'not pipeline'".
-# Wheels in .whl/ and Debian packages in .gl/ (Procgen needs libGL.so.1) are unpacked into a temporary folder.
+# OPTIONS are passed to pytest for each backend (default: --tier gate).
+# Wheels in .whl/ and Debian packages in .gl/ (Procgen needs libGL.so.1) are unpacked into a temporary folder. To get them:
+#
+#     pip download --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
+#       --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 -d .whl NAME==VERSION...
+#     (cd .gl && apt-get download libgl1 libglvnd0 libglx0 libx11-6)
 set -uo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:?name a folder for results}")
@@ -38,7 +43,7 @@ export PYTHONPATH="$site:$PWD" PYTHONUNBUFFERED=1 XLA_PYTHON_CLIENT_PREALLOCATE=
 export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
 pytest=("$python" -m pytest -p pytest_benchmark.plugin -p xdist.plugin -p _hypothesis_pytestplugin -p rlgauge.plugin)
 pytest+=(-p no:cacheprovider -o filterwarnings=ignore --threads "$threads")
-eval "options=(${OPTIONS:-})"
+eval "options=(${OPTIONS:---tier gate})"
 
 failed=0
 for each in "$@"; do
@@ -61,10 +66,10 @@ for each in "$@"; do
   [ -s "$out/limits.json" ] || JAX_PLATFORMS=cpu "$python" -m perf_tests.suite.limits "$threads" | tee "$out/limits.json"
   RLGAUGE_LIMITS=$(cat "$out/limits.json")
   export RLGAUGE_LIMITS
-  platforms=cpu
-  [[ $part == *cuda ]] && platforms=
-  JAX_PLATFORMS=$platforms "${limit[@]}" "${pytest[@]}" perf_tests --benchmark-only --backend "$part" \
-    --benchmark-json "$out/$part.json" --benchmark-max-time "${BENCH_SECONDS:-0.3}" -q --tb short -rfE \
-    "${options[@]}" 2>&1 | tee "$out/$part.txt" || failed=1
+  platforms=cpu selected=(--backend "$part" "${options[@]}")
+  [[ $part == *cuda || $part == forms ]] && platforms=
+  [ "$part" = forms ] && selected=(--tier full --backend torch-cuda,torch-compile-cuda -k "tf32 or float16 or reduce_overhead")
+  JAX_PLATFORMS=$platforms "${limit[@]}" "${pytest[@]}" perf_tests --benchmark-only "${selected[@]}" \
+    --benchmark-json "$out/$part.json" --benchmark-max-time "${BENCH_SECONDS:-0.3}" -q --tb short -rfE 2>&1 | tee "$out/$part.txt" || failed=1
 done
 exit "$failed"
