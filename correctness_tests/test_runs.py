@@ -57,10 +57,6 @@ def test_tensorboard_reads_the_curve(tmp_path):
     assert [(event.step, event.tensor_proto.float_val[0]) for event in events.Tensors("return")] == [
         (2, 0.0), (4, 1.0), (6, 2.0),
     ]  # fmt: skip
-    curve(tmp_path, 2, first=4)
-    events = EventAccumulator(str(tmp_path))
-    events.Reload()
-    assert [event.step for event in events.Tensors("return")] == [2, 4, 6, 8]
 
 
 def test_compare_shows_settings_and_figures_of_runs(tmp_path, capsys, monkeypatch):

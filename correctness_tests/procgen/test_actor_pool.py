@@ -156,7 +156,7 @@ def test_failure_to_start_a_replacement_ends_all_actors_with_the_reason():
     pids = [process.pid for _, process in pool.members]
     os.kill(pids[1], signal.SIGKILL)
     pool.request(0)
-    message = r"^actor 1 was killed by signal 9 \(SIGKILL\); .*; no other could be started in its place: .*Too many "
+    message = r"^actor 1 was killed by signal 9 \(SIGKILL\); .*; a replacement could not be started: .*Too many "
     with no_more_files(), pytest.raises(workers.WorkersEnded, match=message):
         pool.take(0)
     until(lambda: not any(map(alive, pids)), "actors to end")

@@ -103,7 +103,8 @@ def test_output_never_overwrites_input_or_the_other_output(tmp_path, monkeypatch
     for same, name in (("b.json", "RESULT.json"), *((path, name) for name, path in known.items() if name != option)):
         with pytest.raises(SystemExit, match="2"):
             main([*arguments, option, f"link/{same}"])
-        assert capsys.readouterr().err.endswith(f": error: {option} link/{same}: it is {name} too\n")
+        message = f": error: {option} link/{same}: this is also {name}; name another file\n"
+        assert capsys.readouterr().err.endswith(message)
     assert os.listdir(tmp_path) == ["link"]
 
 

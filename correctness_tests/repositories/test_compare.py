@@ -174,7 +174,7 @@ MEASURED = [
 FAILED = {
     "not the same": f"{FILE}::test_close[exact] and {FILE}::test_close[rounded]: the outputs differ; if they should, ",
     "not exactly": f"{FILE}::test_close[exact] and {FILE}::test_close[rounded]: the outputs differ; if they should, ",
-    "no items": f"--items: set benchmark.extra_info['items'] in {FILE}::test_close[exact] to a positive number, ",
+    "no items": f"--items: {FILE}::test_close[exact] does not count its items; set benchmark.extra_info",
     "differ": f"{FILE}::test_pace[slow] and {FILE}::test_other: the outputs differ; if they should, add ",
     "broken": f"{FILE}::test_broken: its test failed: AttributeError: ",
     "checked": f"{FILE}::test_checked: its test failed: AssertionError: unsorted",

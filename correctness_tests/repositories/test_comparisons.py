@@ -117,7 +117,7 @@ b = "*waiting[2.0]"
     ("old", "new", "words"),
     [
         ("items = true", "itms = true", "comparison 1.itms: unknown key; did you mean 'items'?"),
-        ("items = true", "tolerance = 1.5", "comparison 1.tolerance: 1.5 is out of range; choose a "),
+        ("items = true", "tolerance = 1.5", "comparison 1.tolerance: 1.5 is out of range; choose 0 or more"),
         ('name = "items"', 'name = "waits"', "comparison 2.name: another comparison is named 'waits'; rename "),
         ('"items"', '"items', "Illegal character "),
     ],

@@ -40,7 +40,7 @@ def gain(found: Mapping[str, Any]) -> str:
     interval = f"{found['value']:.3g} [{found['low']:.3g}, {found['high']:.3g}]"
     if found["verdict"]:
         return f"{found['verdict']}: {interval}"
-    wide = found["high"] - found["low"] > 2 * WIDEST * found["value"]
+    wide = round((found["high"] - found["low"]) / (2 * found["value"]), 6) > WIDEST
     return f"{interval}, wide" if wide else f"**{interval}**"
 
 

@@ -43,20 +43,10 @@ def memory(kind: str = "VmRSS") -> int:
     return total
 
 
-def forget_after(folder: Path, step: int) -> None:
-    """Let TensorBoard drop the points of a run after a step."""
-    from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-    from tensorboard.summary.writer.event_file_writer import EventFileWriter
-
-    writer = EventFileWriter(str(folder))
-    writer.add_event(Event(step=step + 1, session_log=SessionLog(status=SessionLog.START)))
-    writer.close()
-
-
 class Recorder:
     """Record a learning curve in a folder, as CSV and for TensorBoard; if the folder is None, record nothing.
 
-    Points after `step`, at which training resumes, are dropped when the first new point is added.
+    The CSV drops points after `step`, at which training resumes, when the first new point is added.
     """
 
     def __init__(self, folder: Path | None, step: int) -> None:
@@ -69,8 +59,6 @@ class Recorder:
         folder.mkdir(parents=True, exist_ok=True)
         self.before = [point for point in points(folder) if point["step"] <= step] if step else []
         self.earlier = self.before[-1]["seconds"] if self.before else 0.0
-        if (folder / CURVE).exists():
-            forget_after(folder, step)
         self.board = Writer(str(folder))
         self.returns = deque(column(self.before, "return"), SMOOTHED)
         self.best = best_return(folder, self.before)

@@ -388,7 +388,8 @@ def seed_all() -> None:
     unless ``reset`` gets a seed.
     """
     random.seed(worker.SEED)
-    secrets.randbits = random.Random(worker.SEED).getrandbits  # where NumPy gets its entropy, if imported after this
+    # where NumPy gets its entropy, if it is imported after this
+    secrets.randbits = random.Random(worker.SEED).getrandbits  # type: ignore[assignment]
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(worker.SEED)
     if bit_generator := sys.modules.get("numpy.random.bit_generator"):  # where such a generator gets its entropy
