@@ -185,7 +185,8 @@ class Comparisons:
         alike = {name: (pair, name in checked, tolerances[name]) for name, pair in ids.items()}
         first_of = {key: name for name, key in reversed(alike.items())}
         self.sampled = {name: first_of[key] for name, key in alike.items()}  # the comparison whose samples it shares
-        self.pairs = TwoTestPairs(sides, plan, tolerances, layout.folder, ids, checked)
+        on_all = self.place.one is None
+        self.pairs = TwoTestPairs(sides, plan, tolerances, layout.folder, ids, checked, on_all)
         machine = machine_and_versions()
         self.results = {name: Result(*pair, measure=plans[name].measure, machine=machine) for name, pair in ids.items()}
         self.side_values: dict[str, list[list[float]]] = {name: [] for name in tests}

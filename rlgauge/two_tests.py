@@ -38,7 +38,8 @@ class TwoTestPairs(Pairs):
     """Pairs whose sides run different tests, each with its own number of calls per sample.
 
     `tests` has the ids of the two tests of each comparison, `tolerances` its largest relative difference of outputs,
-    and `checked` names those whose outputs are compared.
+    and `checked` names those whose outputs are compared. Tests that run `on_all_cores` disturb each other while they
+    are prepared. So one is prepared after the other, except in the first pair, where they may compile.
     """
 
     def __init__(
@@ -49,10 +50,12 @@ class TwoTestPairs(Pairs):
         folder: Path,
         tests: Mapping[str, tuple[str, str]],
         checked: Collection[str],
+        on_all_cores: bool = False,
     ) -> None:
         blocks = 1 if plan.measure in MEMORY else plan.blocks
         super().__init__(sides, blocks, plan.limit, tolerances, folder, random.Random(plan.seed))
         self.tests, self.checked, self.quantity, self.quick = tests, checked, plan.measure, plan.quick
+        self.on_all_cores = on_all_cores
         self.info: dict[str, list[dict[str, Any]]] = {}  # extra_info of both tests
         self.skipped: dict[str, SkippedError] = {}
         self.once_sides: dict[str, list[bool]] = {}  # whether each test is called once per run
@@ -72,10 +75,12 @@ class TwoTestPairs(Pairs):
         compared = name in self.checked and name not in self.info
         warm = all(plan.turns > 1 for plan in self.side_plans.get(name, ()))  # not known before the first pair
         with as_case_error(name):
-            known = self.once_sides.get(name, [None, None])
+            known, replies = self.once_sides.get(name, [None, None]), list[dict[str, Any]]()
+            in_turn = self.on_all_cores and name in self.info
             for worker, test, file, once in zip(workers, self.tests[name], files, known, strict=True):
                 worker.ask("prepare", identity=test, output=str(file) if compared else None, warm=warm, once=once)
-            replies = [worker.reply() for worker in workers]
+                replies += [worker.reply()] if in_turn else []
+            replies = replies or [worker.reply() for worker in workers]
         for test, reply in zip(self.tests[name], replies, strict=True):
             if "skipped" in reply:
                 self.skipped[name] = SkippedError(name, test, str(reply["skipped"]))

@@ -145,6 +145,8 @@ class Benchmark:
     ) -> Any:
         """Time a function that changes state, with as many calls as a sample needs after each untimed reset.
 
+        Return the result of the last timed call, or of a new one if there is none.
+
         Args:
             function: the timed function.
             args: positional arguments of each call.
@@ -152,7 +154,7 @@ class Benchmark:
             max_calls: upper limit of that number.
             output: selects what is compared between the sides, see :class:`.timed.TimedFunction`.
         """
-        return self.run(TimedFunction(function, args, reset=reset, max_calls=max_calls, output=output))
+        return self.run(TimedFunction(function, args, reset=reset, max_calls=max_calls, output=output, keeps=True))
 
     def weave(self, *args: Any, **kwargs: Any) -> None:
         """Reject patching: the gate cannot time calls from inside other code."""
@@ -161,15 +163,15 @@ class Benchmark:
     patch = weave
 
     def run(self, timed: TimedFunction) -> Any:
-        """Let the gate time the function; return the result of a new call to the test."""
+        """Let the gate time the function; return a result to the test, by default that of a new call."""
         if self.used:
             raise MisuseError("it calls benchmark twice: split the test into two")
         self.used, timed.timer, timed.disable_gc = True, in_seconds(self._timer), self._disable_gc
         self.time_it(timed)
         if find_spec("pytest_benchmark"):
             self.stats = self.metadata(timed)
-        if timed.only:
-            return timed.only[0]
+        if found := timed.only or timed.kept:
+            return found[0]
         timed.reset()
         return timed.call()  # later calls may have changed an earlier result
 

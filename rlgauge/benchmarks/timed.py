@@ -36,12 +36,14 @@ class TimedFunction:
         output: maps the result of the second call after a reset (the first, if `max_calls` is 1) to the value that is
             compared between the sides.
         once: the test asks for one call; another one may fail, or find no work left.
+        keeps: keep the result of the last timed call, which is then freed outside the time.
 
     Attributes:
         clock: returns the wall time in seconds.
         timer: returns the time that samples measure, in seconds.
         disable_gc: whether garbage collection is disabled during samples.
         only: if this run of the test makes a single call, its result as a list with one item; else empty.
+        kept: the kept result as a list with one item; empty if there is none.
     """
 
     def __init__(
@@ -56,12 +58,14 @@ class TimedFunction:
         max_calls: int | None = None,
         output: Callable[[Any], Any] | None = None,
         once: bool = False,
+        keeps: bool = False,
     ) -> None:
         self.function = function
         self.args, self.kwargs = args, {} if kwargs is None else kwargs  # a setup may change them
         self.setup, self.teardown, self.iterations = setup, teardown, iterations
         self.restore, self.max_calls, self.output = reset, max_calls or MAX_CALLS, output
         self.once, self.only, self.disable_gc = once, list[Any](), False
+        self.keeps, self.kept = keeps, list[Any]()
         self.calls = 1
         self.seconds: list[float] = []
         self.result: Any = None
@@ -103,6 +107,7 @@ class TimedFunction:
         if self.setup or self.teardown:
             seconds = sum(self.time_call(*self.arguments()) for _ in range(self.calls))
         else:
+            self.kept.clear()
             self.reset()
             seconds = self.time_calls(self.calls * self.iterations)
         self.seconds.append(seconds / (self.calls * self.iterations))
@@ -110,15 +115,21 @@ class TimedFunction:
 
     def time_calls(self, count: int) -> float:
         """Return the seconds of some calls; as in pytest-benchmark, a result is freed before the next call."""
-        function, args, kwargs, waits = self.function, self.args, self.kwargs, "jax" in sys.modules
-        repeats = range(count - waits)
+        function, args, kwargs, keeps, waits = self.function, self.args, self.kwargs, self.keeps, "jax" in sys.modules
+        repeats = range(count - (keeps or waits))
         with gc_disabled() if self.disable_gc else nullcontext():
             start = self.timer()
             for _ in repeats:
                 function(*args, **kwargs)
-            if waits:
+            if keeps:
+                result = function(*args, **kwargs)
+                wait(result)
+            elif waits:
                 wait(function(*args, **kwargs))
-            return self.timer() - start
+            seconds = self.timer() - start
+        if keeps:
+            self.kept.append(result)
+        return seconds
 
     def time_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> float:
         """Return the seconds of one call with these arguments, followed by its untimed teardown; keep its result."""
