@@ -43,7 +43,8 @@ def main(
         others: additional commands by name; each returns a text to print. A parameter with the name of a field becomes
             an option, None if it is not given; any other parameter is a path.
     """
-    options = parser(agent, steps, others).parse_args(arguments)
+    with quiet_pipe():
+        options = parser(agent, steps, others).parse_args(arguments)
     try:
         with quiet_pipe(), interruptible():
             options.run(agent, options)

@@ -12,8 +12,10 @@ from collections.abc import Iterator
 def quiet_pipe() -> Iterator[None]:
     """Exit without an error message when the reader of stdout is gone."""
     try:
-        yield
-        sys.stdout.flush()
+        try:
+            yield
+        finally:  # also when argparse exits after printing help
+            sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the remaining output is flushed there
         sys.exit(128 + 13)  # the exit code of a process killed by SIGPIPE
