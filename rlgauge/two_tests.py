@@ -39,7 +39,8 @@ class TwoTestPairs(Pairs):
 
     `tests` has the ids of the two tests of each comparison, `tolerances` its largest relative difference of outputs,
     and `checked` names those whose outputs are compared. Tests that run `on_all_cores` disturb each other while they
-    are prepared. So one is prepared after the other, except in the first pair, where they may compile.
+    are prepared. So one is prepared after the other, except where both may compile, in the first pair, or import
+    libraries, as the first test of their processes.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class TwoTestPairs(Pairs):
         super().__init__(sides, blocks, plan.limit, tolerances, folder, random.Random(plan.seed))
         self.tests, self.checked, self.quantity, self.quick = tests, checked, plan.measure, plan.quick
         self.on_all_cores = on_all_cores
+        self.prepared_in: Sequence[Worker] = ()  # processes of the last case that was prepared
         self.info: dict[str, list[dict[str, Any]]] = {}  # extra_info of both tests
         self.skipped: dict[str, SkippedError] = {}
         self.once_sides: dict[str, list[bool]] = {}  # whether each test is called once per run
@@ -76,7 +78,8 @@ class TwoTestPairs(Pairs):
         warm = all(plan.turns > 1 for plan in self.side_plans.get(name, ()))  # not known before the first pair
         with as_case_error(name):
             known, replies = self.once_sides.get(name, [None, None]), list[dict[str, Any]]()
-            in_turn = self.on_all_cores and name in self.info
+            in_turn = self.on_all_cores and name in self.info and self.prepared_in is workers
+            self.prepared_in = workers
             for worker, test, file, once in zip(workers, self.tests[name], files, known, strict=True):
                 worker.ask("prepare", identity=test, output=str(file) if compared else None, warm=warm, once=once)
                 replies += [worker.reply()] if in_turn else []
