@@ -28,6 +28,15 @@ def test_q_values_of_any_batch_size_match_the_reference(backend, unavailable):
         np.testing.assert_allclose(batch, q_values(agent.params, states), atol=1e-6)
 
 
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_states_of_another_width_are_refused(backend):
+    agent = make(backend)
+    np.testing.assert_array_equal(agent.get_qs(STATES[0].tolist()), agent.get_qs(STATES[0]))
+    for states, shape in ((STATES[:, :15], r"\[64, 15\]"), (STATES[0], r"\[16\]")):
+        with pytest.raises(ValueError, match=rf"^states={shape} should be an array \[B, 16\]: "):
+            agent.get_qs_batch(states)
+
+
 def test_returned_q_values_belong_to_the_caller(learner):
     agent = make(learner)
     first = agent.get_qs_batch(STATES[:1])

@@ -196,11 +196,14 @@ class PirlAgent(Agent):
 
     def get_qs(self, state):
         """Return the Q-values of one state.  f32[16] -> f32[25]"""
-        return self.get_qs_batch(state[None])[0]
+        return self.get_qs_batch(np.asarray(state)[None])[0]
 
     def get_qs_batch(self, states):
         """Return the Q-values of a batch of states.  f32[B, 16] -> f32[B, 25]"""
         states = np.asarray(states, np.float32)
+        if states.ndim != 2 or states.shape[1] != STATES:
+            shape = list(states.shape)
+            raise ValueError(f"states={shape} should be an array [B, {STATES}]: vehicle features, then the horizon")
         if self.serving.compile in ANY_SIZE:
             return self._forward(states)
         outs = []
