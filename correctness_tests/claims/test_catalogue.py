@@ -1,8 +1,11 @@
 """The claims catalogue: each claim compares two existing tests, and an invalid one is a one-line error."""
 
+import re
+
 import pytest
 
 from perf_tests.claims.catalogue import ClaimsError, by_name, checked, claims_of, workloads
+from perf_tests.claims.returns import TRIALS
 from perf_tests.recorded import problem_of
 
 TOY = {
@@ -11,6 +14,7 @@ TOY = {
 }  # fmt: skip
 SHIPPED = "naive-torch-original", "optimised-torch-optimised"
 SETTINGS = "collectors", "batch_size", "capacity", "publish_every", "norm"
+RENAMED = {"publish": "publish_every"}  # fields of the agent, by axis of the benchmark
 NAMES = {
     "pirl": "neuron-b1 neuron-b32 neuron-b128 neuron-b512 neuron-b1024 neuron-b2048 batching grad-dominates latency-b1 "
     "throughput-b32 throughput-peak throughput-table latency-forward precision-neuron precision-jax",
@@ -57,6 +61,32 @@ def test_published_figures_of_a_gpu_are_judged_on_a_gpu_alone():
     for name in names.split():
         for pair in claims[name].contexts.values():
             assert all("cuda" in test for test in pair), name
+
+
+def test_claims_about_jax_are_also_judged_on_a_gpu():
+    claims = {claim.id: claim for claim in claims_of("treasurehunt")}
+    names = "forward train infer eager-10x vmap-act buffer loss stack observe phase2 all"
+    for name in names.split():
+        assert "jax-cuda" in claims[f"treasure-{name}"].contexts["on a GPU"][1], name
+
+
+@pytest.mark.parametrize("workload", workloads())
+def test_the_lower_end_of_a_promised_ratio_decides(workload):
+    for claim in claims_of(workload):
+        if found := re.search(r"([\d.]+)(?: to [\d.]+)? x\b", claim.promised):
+            assert claim.least == float(found[1]), claim.id
+
+
+@pytest.mark.parametrize("workload", workloads())
+def test_evidence_is_of_the_change_that_is_timed(workload):
+    for claim in claims_of(workload):
+        for context, name in claim.evidence.items():
+            base, change = (by_name(workload)[test].params for test in claim.contexts[context])
+            differing = {field: value for field, value in change.items() if value != base[field]}
+            trained = {RENAMED.get(field, field): value for field, value in differing.items()}
+            assert trained == TRIALS[name].change, f"{claim.id}, {context}"
+            for field in differing:
+                assert TRIALS[name].base[RENAMED.get(field, field)] == base[field], f"{claim.id}, {context}"
 
 
 def test_publications_are_counted_and_a_fifth_is_exact():

@@ -92,6 +92,11 @@ def test_outputs_that_differ_refute_and_another_error_is_shown():
     assert (context_row(about)["verdict"], context_row(about)["same_holds"]) == ("holds", True)
 
 
+def test_a_promised_slowdown_needs_a_narrow_interval_around_it():
+    narrow, wide = [0.49, 0.5, 0.5, 0.5, 0.5, 0.51], [0.3, 0.4, 0.5, 0.5, 0.6, 0.7]
+    assert [context_row(claim(0.5), ratios)["verdict"] for ratios in (narrow, wide)] == ["holds", "unclear"]
+
+
 def test_a_claim_of_close_outputs_alone_holds_if_they_are_close():
     assert context_row(claim(None, same="close", tolerance=1e-7), WIDE)["verdict"] == "holds"
 
