@@ -21,24 +21,24 @@ def build(op, backend, config, example, form="full", **options):
 
 
 @functools.cache
-def problem(seed=0, batch_size=BATCH_SIZE, norm="none", batches=4, side=SIDE):
-    """Return the configuration of an update, and batches with TD errors both above and below 1."""
-    rng = np.random.default_rng(seed)
-    return config(rng, side, norm), [training_batch(rng, batch_size, side) for _ in range(batches)]
+def problem(batch_size=BATCH_SIZE, norm="none"):
+    """Return the configuration of an update, and four batches with TD errors both above and below 1."""
+    rng = np.random.default_rng(0)
+    return config(rng, SIDE, norm), [training_batch(rng, batch_size, SIDE) for _ in range(4)]
 
 
-def learner(backend, form="full", exact=False, options=None, given=None, **changed):
+def learner(backend, form="full", exact=False, options=None, norm="none", **changed):
     """Return an update, and a function that calls it with NumPy arrays and returns loss and TD errors.
 
-    ``given`` holds arguments of :func:`problem`; ``changed`` overrides entries of its configuration.
+    ``changed`` overrides entries of the configuration.
     """
-    config, batches = problem(**(given or {}))
+    config, batches = problem(norm=norm)
     prepare = in_float64 if exact else lambda tree: tree
     implementation = backends.get(backend)
     step = build("train_step", backend, prepare(config | changed), prepare(batches[0]), form, **(options or {}))
     return step, lambda batch: implementation.to_host(step(*map(implementation.to_device, prepare(batch))))
 
 
-def exact_learner(options=None, given=None, **changed):
+def exact_learner(options=None, norm="none", **changed):
     """Return a :func:`learner` of the naive form on torch, in float64."""
-    return learner("torch", "naive", True, options, given, **changed)
+    return learner("torch", "naive", True, options, norm, **changed)

@@ -1,5 +1,7 @@
 """The update: loss and gradient, double Q-learning targets, clipping, Adam, gradient accumulation, and states."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -14,9 +16,23 @@ from rl_impls.mario.options import FORMS as OPTIONS
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 FORMS = [("torch", "naive"), ("torch", "full"), ("jax", "full")]
-PLAIN, NORMED = {}, {"norm": "batch"}
-PROBLEMS = [pytest.param(PLAIN, id="none"), pytest.param(NORMED, id="batch")]
+NORMS = ["none", "batch"]
 FREE = {"max_grad_norm": 1e9}  # nothing is clipped
+
+
+@functools.cache
+def compiled(norm):
+    """Return a JAX learner that tests share through :func:`fresh`; XLA takes seconds to compile each."""
+    return learner("jax", norm=norm)
+
+
+def fresh(backend, form="full", norm="none"):
+    """Return a :func:`learner` in its initial state."""
+    if (backend, form) != ("jax", "full"):
+        return learner(backend, form, norm=norm)
+    step, update = compiled(norm)
+    step.reset()
+    return step, update
 
 
 def changed(batch, **columns):
@@ -48,11 +64,11 @@ def apart(got, wanted, start):
     return max(*(np.median(each) for each in far), np.quantile(np.concatenate(far), 0.99))
 
 
-@pytest.mark.parametrize("given", PROBLEMS)
+@pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("form", ["naive", "full"])
-def test_the_gradient_is_that_of_finite_differences(form, given):
-    config, [_, batch, *_] = problem(**given)
-    step, update = learner("torch", form, exact=True, given=given, **FREE)
+def test_the_gradient_is_that_of_finite_differences(form, norm):
+    config, [_, batch, *_] = problem(norm=norm)
+    step, update = learner("torch", form, exact=True, norm=norm, **FREE)
     got, errors = update(batch)
     found, (loss, wanted, targets) = gradient_of(step), reference(config, batch)
     assert got == pytest.approx(loss, rel=1e-10)
@@ -102,14 +118,14 @@ def test_huber_is_half_the_square_up_to_1_and_linear_beyond():
         np.testing.assert_allclose(errors, -targets)
 
 
-@pytest.mark.parametrize("norm", [10.0, 0.05])
+@pytest.mark.parametrize("clipping", [{}, {"max_grad_norm": 0.05}], ids=["rarely", "often"])
 @pytest.mark.parametrize(("backend", "form"), FORMS)
-def test_torch_and_jax_learn_alike_over_several_updates(backend, form, norm):
+def test_torch_and_jax_learn_alike_over_several_updates(backend, form, clipping):
     config, batches = problem()
     # the gradient of one batch is too small to be clipped to 0.05; if all were clipped, Adam would undo the scaling
     batches = [batches[0], changed(batches[1], weights=np.full(BATCH_SIZE, 1e-4, np.float32)), *batches[2:]]
-    exact, exactly = exact_learner(max_grad_norm=norm)
-    step, update = learner(backend, form, max_grad_norm=norm)
+    exact, exactly = exact_learner(**clipping)
+    step, update = learner(backend, form, **clipping) if clipping else fresh(backend, form)
     beyond_1 = []
     for k, batch in enumerate(batches):
         (loss, errors), (wanted, wanted_errors) = update(batch), exactly(batch)
@@ -127,7 +143,7 @@ def test_torch_and_jax_learn_alike_over_several_updates(backend, form, norm):
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_bfloat16_loss_is_close_to_float32(backend):
     _, [batch, *_] = problem()
-    (rounded, errors), (exact, wanted) = (learner(backend, form)[1](batch) for form in ("bfloat16", "full"))
+    (rounded, errors), (exact, wanted) = (fresh(backend, form)[1](batch) for form in ("bfloat16", "full"))
     assert rounded == pytest.approx(exact, rel=0.05)
     assert 0 < largest_difference(errors, wanted) < 0.05
     assert (rounded.dtype, errors.dtype) == (np.float32, np.float32)
@@ -136,7 +152,7 @@ def test_bfloat16_loss_is_close_to_float32(backend):
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_accumulated_gradients_equal_those_of_the_whole_batch(backend):
     config, batches = problem()
-    (whole, once), (parts, four) = learner(backend), learner(backend, options={"accumulate": 4})
+    (whole, once), (parts, four) = fresh(backend), learner(backend, options={"accumulate": 4})
     for batch in batches[:2]:
         (loss, errors), (wanted, exact) = four(batch), once(batch)
         assert loss == pytest.approx(wanted, rel=1e-5)
@@ -146,8 +162,8 @@ def test_accumulated_gradients_equal_those_of_the_whole_batch(backend):
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_only_sync_target_changes_the_target_net_and_it_copies_the_whole_online_net(backend):
-    config, batches = problem(**NORMED)
-    step, update = learner(backend, given=NORMED)
+    config, batches = problem(norm="batch")
+    step, update = fresh(backend, norm="batch")
     for batch in batches[:2]:
         update(batch)
     state = step.state()
@@ -166,19 +182,19 @@ def test_only_sync_target_changes_the_target_net_and_it_copies_the_whole_online_
 
 
 def test_running_statistics_move_once_per_update():
-    config, [batch, *_] = problem(**NORMED)
-    step, update = exact_learner(None, NORMED)
+    config, [batch, *_] = problem(norm="batch")
+    step, update = exact_learner(norm="batch")
     params = in_float64(config["params"])
     h = _numpy.convolution(batch[0].transpose(0, 2, 3, 1) / 255, params["w_conv0"], 0, 4)
     update(batch)
     assert largest_difference(step.params["m_conv0"], 0.9 * params["m_conv0"] + 0.1 * h.mean(axis=(0, 1, 2))) < 1e-10
 
 
-@pytest.mark.parametrize("given", PROBLEMS)
+@pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize(("backend", "form"), FORMS)
-def test_training_from_a_state_or_a_reset_is_bit_exact(backend, form, given):
-    _, batches = problem(**given)
-    step, update = learner(backend, form, given=given)
+def test_training_from_a_state_or_a_reset_is_bit_exact(backend, form, norm):
+    _, batches = problem(norm=norm)
+    step, update = learner(backend, form, norm=norm)
     start = step.state()
     results = [update(batches[0])]
     step.sync_target()
@@ -186,7 +202,7 @@ def test_training_from_a_state_or_a_reset_is_bit_exact(backend, form, given):
     kept = {name: value.copy() for name, value in state.items()}
     results += [update(batch) for batch in batches[1:3]]
     wanted = step.state()
-    for going_on, going_on_with in ((step, update), learner(backend, form, given=given)):
+    for going_on, going_on_with in ((step, update), fresh(backend, form, norm)):
         going_on.load_state(state)
         assert_states_equal(going_on.state(), kept)
         for batch, (loss, errors) in zip(batches[1:3], results[1:]):
@@ -220,11 +236,11 @@ def test_a_state_of_float16_has_the_loss_scale_and_a_reset_restores_it():
     assert step.state()["loss_scale"].tolist() == [2**16, 0]
 
 
-@pytest.mark.parametrize("given", PROBLEMS)
-def test_a_state_can_be_loaded_by_another_backend(given):
-    config, batches = problem(**given)
-    here, update_here = learner("torch", given=given)
-    there, update_there = learner("jax", given=given)
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_state_can_be_loaded_by_another_backend(norm):
+    config, batches = problem(norm=norm)
+    here, update_here = learner("torch", norm=norm)
+    there, update_there = fresh("jax", norm=norm)
     for batch in batches[:2]:
         update_here(batch)
     here.sync_target()
@@ -239,14 +255,14 @@ def test_a_state_can_be_loaded_by_another_backend(given):
         assert largest_difference(errors, exact) < 1e-3
     assert there.state()["step"] == here.state()["step"] == 4
     # rounding switches a ReLU on or off, and the batch statistics spread the effect to all weights
-    assert apart(there.params, here.params, config["params"]) < (0.05 if given == NORMED else 5e-3)
+    assert apart(there.params, here.params, config["params"]) < (0.05 if norm == "batch" else 5e-3)
 
 
-@pytest.mark.parametrize("accumulate", [1, 4])
-def test_jax_updates_a_net_with_batch_norm_as_torch_does(accumulate):
-    _, [batch, *_] = problem(**NORMED)
-    options = {"accumulate": accumulate}
-    (exact, exactly), (step, update) = exact_learner(options, NORMED), learner("jax", options=options, given=NORMED)
+@pytest.mark.parametrize("options", [{}, {"accumulate": 4}], ids=["whole", "parts"])
+def test_jax_updates_a_net_with_batch_norm_as_torch_does(options):
+    _, [batch, *_] = problem(norm="batch")
+    exact, exactly = exact_learner(options, norm="batch")
+    step, update = learner("jax", options=options, norm="batch") if options else fresh("jax", norm="batch")
     (loss, errors), (wanted, wanted_errors) = update(batch), exactly(batch)
     assert loss == pytest.approx(wanted, rel=1e-4)
     assert largest_difference(errors, wanted_errors) < 1e-4
@@ -263,3 +279,17 @@ def test_a_batch_that_accumulate_does_not_divide_is_refused(backend):
     config, [batch, *_] = problem(batch_size=6)
     with pytest.raises(ValueError, match=r"^accumulate=4 should divide the batch size, 6$"):
         build("train_step", backend, config, batch, accumulate=4)
+
+
+@pytest.mark.parametrize(
+    ("form", "backend", "error"),
+    [
+        ("float16", "jax", r"^precision='float16' is not available on jax, only on torch with CUDA$"),
+        ("cache_cleared", "torch", r"^gpu_cache='cleared' is not available on torch, "),
+        ("reduce_overhead", "torch-compile", r"^compile_mode='reduce_overhead' is not available on torch-compile, "),
+    ],
+)
+def test_options_of_cuda_are_refused_elsewhere(form, backend, error):
+    config, [batch, *_] = problem()
+    with pytest.raises(ValueError, match=error):
+        build("train_step", backend, config, batch, form)
