@@ -1,21 +1,19 @@
-"""Transports: waiting, dead processes, and cleanup.
+"""Transports: waiting, and dead processes.
 
-``test_transport_machine.py`` checks that experiences arrive whole, in order and counted, for any order of calls.
+``test_transport_machine.py`` checks that experiences arrive whole, in order and counted, for any order of calls, and
+``test_transport_kills.py`` that a closed transport leaves nothing.
 """
 
 import contextlib
-import gc
 import multiprocessing
-import os
 import threading
 import time
-from multiprocessing import resource_tracker
 
 import numpy as np
 import pytest
 
 from correctness_tests.mario import collectors as helpers
-from correctness_tests.mario.collectors import Taken, balanced, collect, kill, names_made, put, start, take_all
+from correctness_tests.mario.collectors import Taken, balanced, collect, kill, put, start, take_all
 from correctness_tests.quick import quick
 from correctness_tests.waiting import alive, children, limit, until
 from rl_impls.mario.loop import TRANSPORTS
@@ -116,36 +114,6 @@ def test_queues_deliver_at_most_a_chunk_at_once(kind, counts, make):
     until(lambda: len(transport.items) == 7, "the thread that reads")
     assert transport.take(taken) == 7
     assert [count for _, count in taken.calls] == counts
-
-
-def open_resources_after_gc():
-    gc.collect()
-    return open_resources()
-
-
-def open_resources():
-    """Return the numbers of open file descriptors, shared memory mappings and threads of this process."""
-    with open("/proc/self/maps") as file:
-        mapped = file.read().count("memfd:rl_impls")
-    return len(os.listdir("/proc/self/fd")), mapped, threading.active_count()
-
-
-@every_kind
-def test_a_closed_transport_leaves_nothing(kind):
-    resource_tracker.ensure_running()
-    before = open_resources_after_gc()
-    with names_made() as made:
-        transport = TRANSPORTS[kind](2, SHAPE, capacity=8)
-        processes = [start(collect, transport.sender(index), SHAPE, 0, 600) for index in range(2)]
-        until(lambda: transport.counters()["full"].all(), "a full transport")
-        transport.take(lambda *args: None)
-        for process in processes:
-            kill(process)
-        transport.close()
-        transport.close()
-    assert not balanced(transport.counters())["waiting"].any()
-    assert bool(made) == (kind in QUEUES)
-    assert open_resources() == before  # although the transport object still exists
 
 
 @every_kind
