@@ -173,6 +173,7 @@ def test_actors_outlive_their_fork_server_and_are_ended_by_close():
     assert all(map(alive, pids))
     pool.close()
     until(lambda: not any(map(alive, pids)), "actors to end", seconds=5)
+    pool.close()
 
 
 @pytest.mark.parametrize("message", [b"", bytes(10_000_000)], ids=["short", "long"])
@@ -232,22 +233,12 @@ def test_call_after_close_is_an_error():
             call()
 
 
-def play_one(faults):
-    """Start actors and have them play a rollout."""
-    pool = pool_of(faults=faults)
+def test_actor_that_dies_repeatedly_is_given_up():
+    pool = pool_of(faults={0: "die always"})
     pool.request(0)
-    pool.take(0)
-
-
-@pytest.mark.parametrize(
-    "faults",
-    [{0: "die always"}, pytest.param({"start": "die always"}, marks=pytest.mark.slow)],
-    ids=["playing", "started"],
-)
-def test_actor_that_dies_repeatedly_is_given_up(faults):
     died = rf"^actor 1 died {workers.LIVES + 1} times before it had answered; the last time it was killed by signal 9 "
     with pytest.raises(workers.WorkersEnded, match=died):
-        play_one(faults)
+        pool.take(0)
     assert not children()
 
 
@@ -260,16 +251,11 @@ def test_actor_that_answers_in_between_may_die_any_number_of_times():
     assert pool.replaced == workers.LIVES + 1
 
 
-@pytest.mark.parametrize("how", ["closed twice", "collected"])
-def test_closed_or_collected_pool_leaves_no_process(how):
+def test_pool_that_nothing_refers_to_leaves_no_process():
     pool = pool_of()
     pids = [process.pid for _, process in pool.members]
     pool.request(0)
     assert all(map(alive, pids))
-    if how == "closed twice":
-        pool.close()
-        assert not children()
-        pool.close()
     del pool
     gc.collect()
     until(lambda: not any(map(alive, pids)), "actors to end")

@@ -153,15 +153,6 @@ def test_checkpoint_with_the_wrong_games_is_rejected(change, make, tmp_path):
         ProcgenAgent.load(path)
 
 
-def test_residual_net_learns(make):
-    agent = make(net="residual")
-    assert "w_stage2_block1_conv1" in agent.params
-    start = agent.params
-    agent.learn()
-    for name, value in agent.params.items():
-        assert (value != start[name]).any()
-
-
 def test_ppo_makes_no_further_update_after_the_deadline_and_resumes(make, tmp_path):
     agent = make(epochs=2)  # of two minibatches
     agent.deadline = perf_counter()

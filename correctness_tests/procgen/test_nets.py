@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from correctness_tests.procgen.problem import build, learner, problem
+from correctness_tests.procgen.problem import build, fresh, problem
 from correctness_tests.reference import in_float64, largest_difference
 from rl_impls import backends
 from rl_impls.procgen import _numpy
@@ -104,7 +104,7 @@ def test_policy_uses_the_updated_weights(backend, form):
     rng = np.random.default_rng(6)
     obs, uniforms = pictures(rng, 6), rng.random(6, np.float32)
     _, batches = problem("a2c_update")
-    update, call = learner("a2c_update", backend, form)
+    update, call = fresh("a2c_update", backend, form)
     policy, seen = update.policy(obs), []
     for _ in range(2):
         policy.refresh()
@@ -141,8 +141,8 @@ def test_cast_acting_weights_equal_the_learned_ones_as_of_the_last_refresh(image
 
 @pytest.mark.parametrize(("backend", "form"), ACTING)
 def test_batch_may_come_from_the_host_or_the_device(backend, form):
-    _, (batch, *_) = problem("ppo_update")
-    update, call = learner("ppo_update", backend, form)
+    _, (batch, *_) = problem("a2c_update")
+    update, call = fresh("a2c_update", backend, form)
     loss = float(backends.get(backend).to_host(update(*update.to_device(*batch))))
     update.reset()
     assert call(batch) == loss
