@@ -35,19 +35,18 @@ def assert_columns(curve):
 @pytest.mark.parametrize("workload", AGENTS)
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_resumed_training_is_bit_for_bit_the_same(tmp_path, workload, backend):
-    whole, first = make(workload, backend), make(workload, backend)
-    wanted = [whole.learn() for _ in range(4)]
-    assert_columns(wanted)
-    got = [first.learn() for _ in range(2)]
-    first.save(tmp_path / "agent")
-    second = agent_of(workload).load(tmp_path / "agent")
-    assert second.config == first.config
-    got += [second.learn() for _ in range(2)]
-    np.testing.assert_equal(got, wanted)
-    assert whole.step == second.step == 4 * whole.chunk
-    assert kept(second, tmp_path) == kept(whole, tmp_path) != contents(tmp_path / "agent")
-    np.testing.assert_equal(second.evaluate(4, seed=1), whole.evaluate(4, seed=1))
-    for agent in (whole, first, second):
+    whole = make(workload, backend)
+    curve = [whole.learn() for _ in range(2)]
+    whole.save(tmp_path / "agent")
+    wanted = [whole.learn() for _ in range(2)]
+    assert_columns(curve + wanted)
+    resumed = agent_of(workload).load(tmp_path / "agent")
+    assert resumed.config == whole.config
+    np.testing.assert_equal([resumed.learn() for _ in range(2)], wanted)
+    assert whole.step == resumed.step == 4 * whole.chunk
+    assert kept(resumed, tmp_path) == kept(whole, tmp_path) != contents(tmp_path / "agent")
+    np.testing.assert_equal(resumed.evaluate(4, seed=1), whole.evaluate(4, seed=1))
+    for agent in (whole, resumed):
         agent.close()
 
 
