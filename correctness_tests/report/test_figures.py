@@ -157,18 +157,14 @@ def test_the_page_counts_the_published_figures_that_hold(run_of):
     assert "<b>1 of 2</b> claims hold" in text
 
 
-def test_the_gates_verdicts_are_shown_worst_first():
+def test_the_gates_verdicts_are_shown_worst_first_with_their_workload():
     chapter = gated.chapter(artifact())
     figure = only(chapter)
     assert [cells[:2] for cells in figure.rows] == [[KNOWN, "slower"], [OTHER, "ok"]]
     assert re.fullmatch(r"\+6\.8% \[\+6\.\d, \+7\.\d\]", figure.rows[0][2])
     assert figure.rows[0][3] == "16"
     assert "failed" in chapter.html
-
-
-def test_the_gates_verdicts_are_shown_with_their_workload():
-    chapter = gated.chapter(artifact())
-    assert only(chapter).workload == "pirl"
+    assert figure.workload == "pirl"
     assert re.findall('data-workload="([^"]+)"', chapter.html) == ["pirl"]
 
 
