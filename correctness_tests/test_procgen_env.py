@@ -153,17 +153,6 @@ def test_completed_level_is_solved_and_lost_level_is_not(make):
     assert {(0.0, False), (10.0, True)} == set(ended)
 
 
-def test_part_of_a_state_resumes_alone(make):
-    env, actions = make("starpilot"), drawn(40)
-    play(env, actions[:20])
-    state = env.get_state()
-    wanted = [env.advance(action) for action in actions[20:]]
-    for rows in (slice(0, 1), slice(1, 4)):
-        part = make("starpilot", rows.stop - rows.start)
-        part.set_state({name: value[rows] for name, value in state.items()})
-        assert_same([part.advance(action[rows]) for action in actions[20:]], [[a[rows] for a in s] for s in wanted])
-
-
 def test_state_packs_to_arrays_and_back(make):
     env = make()
     play(env, drawn(5))

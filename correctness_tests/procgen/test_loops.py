@@ -77,19 +77,6 @@ def test_bfloat16_acts_with_the_weights_of_the_last_update():
     assert 4 * rounding < update
 
 
-def test_two_calls_equal_one_call_of_both_and_do_not_overwrite_results():
-    with made("ppo", config_of("ppo")) as loop:
-        both = loop(numbers(0, 1))
-        weights = loop.params
-        loop.reset()
-        first = loop(numbers(0))
-        kept = [array.copy() for array in first]
-        second = loop(numbers(1))
-        assert_same(first, kept)
-        assert_same(map(np.concatenate, zip(first, second)), both)
-        assert_same(loop.params, weights)
-
-
 @pytest.mark.parametrize(("backend", "form"), quick([("torch", "full")], FORMS))
 @pytest.mark.parametrize("algorithm", ["ppo", "impala"])
 def test_loop_resumes_bit_for_bit(algorithm, backend, form):

@@ -62,7 +62,7 @@ def test_residual_net_matches_the_paper(backend, form):
 def test_bfloat16_is_close_to_float32(backend):
     rng = np.random.default_rng(4)
     params, obs = random_weights(rng), pictures(rng, 8)
-    wanted = forward(backend, "full", params, obs)
+    wanted = forward("numpy", "full", params, obs)
     for rounded, exact in zip(forward(backend, "bfloat16", params, obs), wanted):
         assert rounded.dtype == np.float32
         assert 1e-4 < largest_difference(rounded, exact) < 3e-2
