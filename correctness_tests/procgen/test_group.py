@@ -11,7 +11,6 @@ import pytest
 from correctness_tests.procgen.group_member import LOOPS, loop, updates
 from correctness_tests.procgen.problem import gradient_of, learner, problem
 from rl_impls.common.ranks import launched
-from rl_impls.procgen.agent import ProcgenAgent
 
 SECONDS = 120
 
@@ -117,15 +116,6 @@ def test_training_in_two_processes_resumes_in_one(tmp_path):
     assert "72 environment frames" in one.stdout
 
 
-@pytest.mark.slow
-def test_environments_that_processes_cannot_share_are_an_error(tmp_path):
-    options = ["--steps", "60", "--num-envs", "3", "--num-steps", "4", "--algorithm", "a2c", "--game", "leaper"]
-    done = torchrun("rl_impls.procgen", "train", tmp_path / "it", *options)
-    assert done.returncode
-    assert "train: num_envs=3 should be a multiple of 2 processes" in done.stderr
-    assert not (tmp_path / "it").exists()
-
-
 def test_only_procgen_trains_under_torchrun(tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(SystemExit, match=r"^train: WORLD_SIZE=2 should be 1: only procgen can train under torchrun"):
@@ -138,8 +128,16 @@ def test_only_procgen_trains_under_torchrun(tmp_path, monkeypatch):
     assert launched() == (0, 1)
 
 
-@pytest.mark.parametrize("algorithm", ["impala", "a3c"])
-def test_impala_and_a3c_reject_several_processes(monkeypatch, algorithm):
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--algorithm", "impala"), "algorithm='impala' should be ppo or a2c without actors in several processes"),
+        (("--algorithm", "a3c"), "algorithm='a3c' should be ppo or a2c without actors in several processes"),
+        (("--algorithm", "a2c", "--num-envs", "3"), "num_envs=3 should be a multiple of 2 processes"),
+    ],
+)
+def test_what_several_processes_cannot_train_is_refused(tmp_path, monkeypatch, options, message):
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match=f"^algorithm='{algorithm}' should be ppo or a2c without actors in several"):
-        ProcgenAgent(seed=0, algorithm=algorithm)
+    with pytest.raises(SystemExit, match=f"^train: {message}"):
+        import_module("rl_impls.procgen.__main__").main(["train", str(tmp_path / "it"), *options])
+    assert not list(tmp_path.iterdir())
