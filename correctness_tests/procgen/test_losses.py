@@ -39,6 +39,8 @@ def gradient(op, batch, **changed):
 def test_gradient_matches_finite_differences(op, form):
     config, batches = problem(op)
     config, batch = in_float64(config), in_float64(batches[1])
+    if op != "impala_update":
+        batch = tuple(column[:8] for column in batch)
     update, call = learner(op, "torch", form, exact=True, **UNCLIPPED)
     got, found = call(batch), gradient_of(update)
     loss, params, rng = loss_of(op, config, batch), config["params"], np.random.default_rng(0)
