@@ -45,6 +45,8 @@ def make():
         ({"actors": 3}, "actors=3 should divide num_envs=32"),
         ({"algorithm": "a3c", "actors": 2, "lag": 1}, "lag=1 should be 0 except for ppo and impala with actors"),
         ({"batch_size": 1000}, "batch_size=1000 should divide num_steps x num_envs, 128 x 32"),
+        ({"actors": 2, "cluster": "here"}, "cluster='here' should be local or an address such as host:6379"),
+        ({"cluster": "local"}, "cluster='local' should be empty except for ppo and impala with actors"),
     ],
 )
 def test_invalid_configuration_is_a_one_line_error(given, message):

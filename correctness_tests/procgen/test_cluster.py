@@ -6,7 +6,6 @@ import threading
 import pytest
 
 from rl_impls.procgen import cluster
-from rl_impls.procgen.agent import Config
 
 
 @pytest.fixture
@@ -27,18 +26,6 @@ def answer_first_request(server, answer):
             connection.sendall(answer)
 
     threading.Thread(target=serve, daemon=True).start()
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"actors": 2, "cluster": "here"}, "'here' should be local or an address such as host:6379"),
-        ({"cluster": "local"}, "'local' should be empty except for ppo and impala with actors"),
-    ],
-)
-def test_wrong_cluster_is_rejected(config, message):
-    with pytest.raises(ValueError, match=f"^cluster={message}$"):
-        Config(**config)
 
 
 def test_server_that_speaks_http2_is_taken_for_a_cluster(listening):
