@@ -1,7 +1,6 @@
-"""Transports: waiting, and dead processes.
+"""Transports: rings against a model with calls in any order, waiting, and dead processes.
 
-``test_transport_machine.py`` checks that experiences arrive whole, in order and counted, for any order of calls, and
-``test_transport_kills.py`` that a closed transport leaves nothing.
+``test_transport_kills.py`` checks that every experience is counted, and that a closed transport leaves nothing.
 """
 
 import contextlib
@@ -11,12 +10,16 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from correctness_tests.mario import collectors as helpers
 from correctness_tests.mario.collectors import Taken, balanced, collect, kill, put, start, take_all
 from correctness_tests.quick import quick
 from correctness_tests.waiting import alive, children, limit, until
 from rl_impls.mario.loop import TRANSPORTS
+from rl_impls.mario.ring import SharedRing
 from rl_impls.mario.transport import TransportBroken
 
 limited = limit("a transport")
@@ -180,3 +183,60 @@ def test_a_queue_is_broken_once_a_collector_has_died_and_its_loss_is_counted(kin
 def test_rings_larger_than_memory_are_refused():
     with pytest.raises(ValueError, match=r"^queue=2147483647 should be smaller: the rings take \d[\d,]* bytes"):
         TRANSPORTS["shared_ring"](1, (84, 84), capacity=2**31 - 1)
+
+
+IMAGE = (4, 30, 31)
+INDICES = st.integers(0, 1)
+
+
+class Machine(RuleBasedStateMachine):
+    @initialize(share=st.integers(1, 5), odd=st.booleans())
+    def begin(self, share, odd):
+        self.share, self.transport = share, SharedRing(2, IMAGE, 2 * share + odd)
+        self.taken, self.produced = Taken(2, IMAGE), [0, 0]
+        self.senders = [self.transport.sender(index) for index in range(2)]
+
+    def waiting(self, index):
+        return self.produced[index] - len(self.taken.numbers[index])
+
+    @rule(index=INDICES, count=st.integers(1, 5))
+    def put(self, index, count):
+        for _ in range(min(count, self.share - self.waiting(index))):
+            put(self.senders[index], self.produced[index], IMAGE)
+            self.produced[index] += 1
+
+    @rule()
+    def take(self):
+        wanted = self.waiting(0) + self.waiting(1)
+        assert self.transport.take(self.taken, seconds=100 if wanted else 0) == wanted
+
+    @rule(index=INDICES)
+    def replace(self, index):
+        self.transport.ended(index)
+        self.senders[index] = self.transport.sender(index)
+
+    @rule()
+    def close(self):
+        self.transport.close()
+        assert balanced(self.transport.counters())["lost"].tolist() == [self.waiting(0), self.waiting(1)]
+        self.begin(self.share, False)
+
+    @invariant()
+    def counts(self):
+        if not hasattr(self, "transport"):
+            return
+        found = balanced(self.transport.counters())
+        assert found["produced"].tolist() == self.produced
+        assert found["delivered"].tolist() == self.taken.counts()
+        assert not found["lost"].any()
+        assert found["batches"] == len(self.taken.calls)
+        for index, numbers in enumerate(self.taken.numbers):
+            assert numbers == list(range(self.produced[index] - self.waiting(index)))
+
+    def teardown(self):
+        if hasattr(self, "transport"):
+            self.transport.close()
+
+
+TestRing = Machine.TestCase
+TestRing.settings = settings(stateful_step_count=20)
