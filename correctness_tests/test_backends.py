@@ -14,14 +14,10 @@ from rl_impls.procgen import problem as procgen
 HERE = {True: lambda: None, False: lambda: "torch finds no CUDA device"}
 
 
-@pytest.fixture(params=[True, False], ids=["cuda", "no cuda"])
-def best(request, monkeypatch):
-    monkeypatch.setitem(backends.DEVICES, ("torch", "cuda"), HERE[request.param])
-    return "torch-cuda" if request.param else "torch"
-
-
-def test_auto_resolves_to_the_best_device(best):
-    assert backends.resolve("auto") == best
+@pytest.mark.parametrize(("cuda", "name"), [(True, "torch-cuda"), (False, "torch")])
+def test_auto_resolves_to_the_best_device(cuda, name, monkeypatch):
+    monkeypatch.setitem(backends.DEVICES, ("torch", "cuda"), HERE[cuda])
+    assert backends.resolve("auto") == name
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch"])
