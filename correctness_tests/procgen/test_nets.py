@@ -139,15 +139,6 @@ def test_cast_acting_weights_equal_the_learned_ones_as_of_the_last_refresh(image
     np.testing.assert_equal(acted["cast"], acted["learned"])
 
 
-@pytest.mark.parametrize(("backend", "form"), ACTING)
-def test_batch_may_come_from_the_host_or_the_device(backend, form):
-    _, (batch, *_) = problem("a2c_update")
-    update, call = fresh("a2c_update", backend, form)
-    loss = float(backends.get(backend).to_host(update(*update.to_device(*batch))))
-    update.reset()
-    assert call(batch) == loss
-
-
 def naive_with(op, example, **options):
     """Return an op in torch that is naive except for these options, and its arguments."""
     torch = backends.get("torch")
