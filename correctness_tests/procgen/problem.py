@@ -32,21 +32,6 @@ def learner(op, name, form="full", seed=0, exact=False, **changed):
     return update, lambda batch: float(backend.to_host(update(*map(backend.to_device, prepare(batch)))))
 
 
-@functools.cache
-def compiled(op):
-    """Return a JAX learner that tests share through :func:`fresh`; XLA takes seconds to compile each."""
-    return learner(op, "jax")
-
-
-def fresh(op, backend, form="full"):
-    """Return a :func:`learner` in its initial state."""
-    if (backend, form) != ("jax", "full"):
-        return learner(op, backend, form)
-    update, call = compiled(op)
-    update.reset()
-    return update, call
-
-
 def exact_learner(op, seed=0, **changed):
     """Return a :func:`learner` of the naive form on torch, in float64."""
     return learner(op, "torch", "naive", seed, exact=True, **changed)

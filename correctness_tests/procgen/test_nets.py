@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from correctness_tests.procgen.problem import build, fresh, problem
+from correctness_tests.procgen.problem import build, learner, problem
 from correctness_tests.reference import in_float64, largest_difference
 from rl_impls import backends
 from rl_impls.procgen import _numpy
@@ -104,7 +104,7 @@ def test_policy_uses_the_updated_weights(backend, form):
     rng = np.random.default_rng(6)
     obs, uniforms = pictures(rng, 6), rng.random(6, np.float32)
     _, batches = problem("a2c_update")
-    update, call = fresh("a2c_update", backend, form)
+    update, call = learner("a2c_update", backend, form)
     policy, seen = update.policy(obs), []
     for _ in range(2):
         policy.refresh()

@@ -7,7 +7,7 @@ import pytest
 
 from correctness_tests.procgen import loops
 from correctness_tests.procgen.loops import assert_same
-from correctness_tests.procgen.problem import PROBLEMS, exact_learner, fresh, gradient_of, learner, problem
+from correctness_tests.procgen.problem import PROBLEMS, exact_learner, gradient_of, learner, problem
 from correctness_tests.quick import quick
 from correctness_tests.reference import in_float64
 from perf_tests.recorded import benchmarks
@@ -17,6 +17,21 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 FORMS = [("torch", "naive"), ("torch", "full"), ("jax", "full")]
 EPS = {"ppo_update": 1e-5, "a2c_update": 1e-5, "impala_update": 0.01}
 MOMENTS = {"ppo_update": ("first", "second"), "a2c_update": ("second",), "impala_update": ("second",)}
+
+
+@functools.cache
+def compiled(op):
+    """Return a JAX learner that tests share through :func:`fresh`; XLA takes seconds to compile each."""
+    return learner(op, "jax")
+
+
+def fresh(op, backend, form="full"):
+    """Return a :func:`learner` in its initial state."""
+    if (backend, form) != ("jax", "full"):
+        return learner(op, backend, form)
+    update, call = compiled(op)
+    update.reset()
+    return update, call
 
 
 def adam(step, gradient, first, second, eps):
