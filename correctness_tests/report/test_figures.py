@@ -6,16 +6,7 @@ import re
 import pytest
 
 from correctness_tests.repositories.entries import commit, order, over
-from perf_tests.report.html import (
-    gated,
-    limit,
-    options,
-    over_commits,
-    phases,
-    promised,
-    scaling,
-    threads,
-)  # fmt: skip
+from perf_tests.report.html import gated, limit, options, over_commits, phases, promised, scaling, threads
 from perf_tests.report.html.claims import Claims
 from perf_tests.report.html.facts import cautions, facts
 from perf_tests.report.html.page import embedded, page
