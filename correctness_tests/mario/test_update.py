@@ -73,11 +73,8 @@ def test_the_gradient_is_that_of_finite_differences(form, norm):
     found, (loss, wanted, targets) = gradient_of(step), reference(config, batch)
     assert got == pytest.approx(loss, rel=1e-10)
     np.testing.assert_allclose(errors, wanted, rtol=1e-9, atol=1e-12)
-    params, (obs, actions, *_, weights), rng = (
-        in_float64(config["params"]),
-        in_float64(batch),
-        np.random.default_rng(0),
-    )
+    params, (obs, actions, *_, weights) = in_float64(config["params"]), in_float64(batch)
+    rng = np.random.default_rng(0)
     assert found.keys() == {name for name in params if not is_running(name)}
     for name in found:
         direction = rng.standard_normal(found[name].shape)

@@ -127,13 +127,9 @@ def test_claims_are_shown_as_promised_and_as_measured():
     chapter = promised.chapter(Claims.model_validate(found))
     figure = only(chapter)
     assert figure.rows[0][2:] == [
-        "4.7 x",
-        "alone: test_act[full-torch-1] against test_act[naive-torch-1]",
-        "2.10 (1.90-2.40)",
-        "7",
-        "partly",
+        "4.7 x", "alone: test_act[full-torch-1] against test_act[naive-torch-1]", "2.10 (1.90-2.40)", "7", "partly",
         "yes (close)",
-    ]
+    ]  # fmt: skip
     assert figure.rows[1][4:7] == ["not measured", "", "needs cuda"]
     assert {series.name: len(series.points) for series in figure.series} == {"partly": 1, "promised": 2}
     assert "1 partly, 1 needs cuda" in chapter.lead
