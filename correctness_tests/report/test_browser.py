@@ -126,10 +126,11 @@ def colors(page, chapter):
     }"""))  # fmt: skip
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_the_recommendation_is_on_the_first_screen(page_file, device):
+def test_the_recommendation_is_on_the_first_screen(page_file, device, scheme):
     width, height = device["viewport"].values()
-    with reading(page_file, **device) as page:
+    with reading(page_file, color_scheme=scheme, **device) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         card, plot = page.locator("section").first, page.locator(".plot").first.bounding_box()
         box = card.bounding_box()
@@ -142,9 +143,10 @@ def test_the_recommendation_is_on_the_first_screen(page_file, device):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_backend_has_one_colour_in_all_plots(page_file, scheme):
+@pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_backend_has_one_colour_in_all_plots(page_file, device, scheme):
     background = "all => all.map(one => getComputedStyle(one).backgroundColor)"
-    with reading(page_file, color_scheme=scheme) as page:
+    with reading(page_file, color_scheme=scheme, **device) as page:
         buttons, legend = page.locator("#backends button"), page.eval_on_selector_all("#backends .swatch", background)
         assert len(set(legend)) == len(legend) == 3
         for chapter in ("claims", "gate", "history"):
