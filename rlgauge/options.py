@@ -15,6 +15,7 @@ NEED_AGAINST = (
     "--gate-anchor", "--gate-benchmarks", "--gate-own-benchmarks", "--gate-renamed", "--gate-build", "--gate-shard",
     "--gate-allow", "--gate-strict", "--gate-resume", "--gate-memory",
 )  # fmt: skip
+GROUP = "rlgauge gate"  # heading of the options in the help
 NEVER = 1e9  # seconds; pytest-timeout takes 0 as the time at which a session ends
 OVERRIDDEN: dict[str, Any] = {  # options of pytest and its plugins, with their values in the gate's own run
     # without benchmark_only, a conftest.py may skip, ignore or deselect benchmarks
@@ -48,11 +49,22 @@ def parse_shard(text: str) -> tuple[int, int]:
     return int(number), int(count)
 
 
+def suggest_option(parser: pytest.Parser, args: list[str]) -> None:
+    """Add a similar option of the gate to the error that pytest prints for an unknown option."""
+    known = [name for option in parser.getgroup(GROUP).options for name in option.names()]
+    for name in (word.partition("=")[0] for word in args):
+        if name.startswith("--gate") and name not in known:
+            from difflib import get_close_matches
+
+            if near := get_close_matches(name, known, 1):
+                parser.extra_info["did you mean"] = near[0]
+
+
 def add_options(parser: pytest.Parser) -> None:
     """Add the gate's options."""
     from .fields import seconds
 
-    group = parser.getgroup("rlgauge gate")
+    group = parser.getgroup(GROUP)
     group.addoption("--gate-against", metavar="REV", help="compare the speed of the working tree with this revision")
     group.addoption("--gate-anchor", metavar="REV", help="also compare with an older revision, to detect slow drift")
     group.addoption(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
-from .options import NEED_AGAINST, OVERRIDDEN, OWN_RESULTS, add_options, parse_rule, parse_shard
+from .options import NEED_AGAINST, OVERRIDDEN, OWN_RESULTS, add_options, parse_rule, parse_shard, suggest_option
 from .session import ENVIRONMENT, INTERRUPTED, INVALID, RUN, Run, measure_and_decide, output_paths
 
 if TYPE_CHECKING:
@@ -80,8 +80,11 @@ def remove_if_empty(file: BinaryIO | Path | None) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None, object, object]:
     """Keep the environment for workers; disable pytest-cov, which would report that nothing is covered."""
+    suggest_option(parser, args)
     early_config.stash[ENVIRONMENT] = dict(os.environ)
     options = early_config.known_args_namespace
     if options.gate_against is not None and hasattr(options, "cov_source"):

@@ -51,3 +51,11 @@ def test_an_option_without_gate_against_is_refused(run_gate, option):
     ran = run_gate(option)
     assert ran.code == 2
     assert ran.only_says(f"{option.partition('=')[0]}: it has no effect without --gate-against; add "), ran.text
+
+
+@pytest.mark.parametrize("words", [["--gate-agianst=main"], ["--gate-agianst", "main"]])
+def test_an_unknown_option_suggests_one_of_the_gate(run_gate, words):
+    ran = run_gate(*words)
+    assert ran.code == pytest.ExitCode.USAGE_ERROR
+    assert ran.only_says("unrecognized arguments: --gate-agianst"), ran.text
+    assert ran.only_says("did you mean: --gate-against"), ran.text
