@@ -15,8 +15,8 @@ COMMANDS = ("gate", "compare", "rank", "history", "history show", "bisect", "pow
 
 
 def page_of(path):
-    """Return the site's page for a file of the repository, or None if it has none."""
-    if path.startswith("docs/") and path.endswith(".md"):
+    """Return the site's page or picture for a file of the repository, or None if it has none."""
+    if path.startswith("docs/") and path.endswith((".md", ".svg")):
         return path.removeprefix("docs/")
     return OUTSIDE.get(path)
 

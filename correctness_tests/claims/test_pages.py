@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from perf_tests.claims import pages, table
+from perf_tests.claims import chart, pages, table
 
 from .toy import row
 
@@ -44,9 +44,13 @@ def test_the_summary_counts_verdicts_with_and_without_a_published_figure():
     )
 
 
-def test_the_readme_gets_the_summary_and_a_link():
-    text = pages.section({"claims": [row()]}, "a-cpu")
-    assert text == f"{table.summary([row()])} [All of them](results/a-cpu-claims.md)."
+def test_the_readme_gets_the_chart_and_a_link():
+    machine = {"cpu_model": "A CPU", "vectors": "avx2", "cores": 2}
+    ledger = {"claims": [row()], "date": "2026-11-29T11:08:15+00:00", "machine": machine}
+    assert pages.section(ledger, "a-cpu").splitlines() == [
+        "![Published speedups, measured](docs/claims.svg)", "",
+        "2026-11-29, A CPU (avx2), 2 cores. [All verdicts](results/a-cpu-claims.md).",
+    ]  # fmt: skip
 
 
 def test_the_kept_pages_and_the_readme_show_the_kept_ledgers():
@@ -56,4 +60,16 @@ def test_the_kept_pages_and_the_readme_show_the_kept_ledgers():
         kept = json.loads(path.read_text())
         assert path.with_suffix(".md").read_text() == table.page(kept)
         shown.append(pages.section(kept, path.stem.removesuffix("-claims")) in readme)
+        if shown[-1]:
+            assert (root / "docs/claims.svg").read_text() == chart.svg(kept["claims"])
     assert shown.count(True) == 1
+
+
+def test_a_file_of_something_else_changes_nothing(tmp_path, capsys):
+    file = tmp_path / "other.json"
+    for text, reason in (("{", "not JSON"), ('{"format": "other"}', "not a ledger of version")):
+        file.write_text(text)
+        assert pages.main([str(file)]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith(f"{file}: {reason}")
+        assert error.endswith("; give a file that make claims wrote\n")

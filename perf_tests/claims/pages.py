@@ -1,28 +1,51 @@
-"""Write the ledger: ``results/<machine>-claims.md``, the JSON next to it, and a section of the README."""
+"""Write the ledger: ``results/<machine>-claims.md``, the JSON next to it, a chart, and a section of the README.
+
+``python -m perf_tests.claims.pages results/<machine>-claims.json`` writes them again from a measured ledger.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from rlgauge.command import ended
 from rlgauge.files import write_all
 
 from ..report.readme import README, insert
-from ..report.results import PAGES, name_of
+from ..report.results import PAGES, devices, name_of
 from .catalogue import ClaimsError
-from .table import page, summary
+from .chart import TITLE, svg
+from .ledger import FORMAT, VERSION
+from .table import page
 
 START, END = "<!-- claims: generated -->", "<!-- end of claims -->"
+CHART = README.parent / "docs/claims.svg"
 
 
 def section(ledger: Mapping[str, Any], name: str) -> str:
     """Return the README's part of a ledger, given the machine's name."""
-    return f"{summary(ledger['claims'])} [All of them]({PAGES.name}/{name}-claims.md)."
+    picture = f"![{TITLE}]({CHART.relative_to(README.parent)})"
+    where = f"{ledger['date'][:10]}, {devices(ledger['machine'])}"
+    return f"{picture}\n\n{where}. [All verdicts]({PAGES.name}/{name}-claims.md)."
+
+
+def read(path: Path) -> Any:
+    """Return the ledger in a file; raise ClaimsError for anything else."""
+    try:
+        ledger = json.loads(path.read_text())
+    except ValueError as error:
+        raise ClaimsError(f"{path}: not JSON ({error}); give a file that make claims wrote") from error
+    if not isinstance(ledger, dict) or (ledger.get("format"), ledger.get("version")) != (FORMAT, VERSION):
+        raise ClaimsError(f"{path}: not a ledger of version {VERSION}; give a file that make claims wrote")
+    return ledger
 
 
 def show(ledger: Mapping[str, Any]) -> None:
-    """Write the page, the JSON and the README's section, all or none."""
+    """Write the page, the JSON, the chart and the README's section, all or none."""
     name = name_of(ledger["machine"])
     try:
         readme = insert(README.read_text(), START, END, section(ledger, name))
@@ -31,6 +54,25 @@ def show(ledger: Mapping[str, Any]) -> None:
     texts = {
         PAGES / f"{name}-claims.md": page(ledger),
         PAGES / f"{name}-claims.json": json.dumps(ledger, indent=1) + "\n",
+        CHART: svg(ledger["claims"]),
         README: readme,
     }
     write_all({path: text.encode() for path, text in texts.items()})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the pages of a measured ledger; return the exit code."""
+    about = "Write the pages of a measured ledger."
+    parser = argparse.ArgumentParser(prog="python -m perf_tests.claims.pages", description=about)
+    parser.add_argument("ledger", type=Path, help="JSON file that make claims wrote")
+    options = parser.parse_args(arguments)
+
+    def run() -> int:
+        show(read(options.ledger))
+        return 0
+
+    return ended(run, ClaimsError)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
