@@ -107,9 +107,11 @@ def action_step(name):
     return found
 
 
-@pytest.fixture
-def commented(tmp_path):
-    """Return a function that runs the action's comment step on a report, and returns its exit code and output."""
+@pytest.fixture(params=["action", "workflow"])
+def commented(tmp_path, request):
+    """Return a function that runs the comment step on a report, and returns its exit code and output."""
+    of_action = request.param == "action"
+    lines = action_step("comment") if of_action else script("gate-shards.yml", "comment", "comment")
 
     def run(report="### Speed\n", found="", code=0, pull_request="7", **more):
         (tmp_path / "gh").write_text(GH)
@@ -118,7 +120,7 @@ def commented(tmp_path):
             if text is not None:
                 (tmp_path / name).write_text(text)
         variables = {**more, "PATH": f"{tmp_path}:/usr/bin:/bin", "GITHUB_REPOSITORY": "o/r", "REPORT": "gate.md"}
-        return ran(tmp_path, action_step("comment"), PULL_REQUEST=pull_request, **variables)
+        return ran(tmp_path, lines, PULL_REQUEST=pull_request, **variables)
 
     return run
 
@@ -130,14 +132,14 @@ def commented(tmp_path):
         ("41\n42\n", "api --silent --method PATCH repos/o/r/issues/comments/41"),
     ],
 )
-def test_the_action_updates_its_own_comment(tmp_path, commented, found, call):
+def test_an_earlier_comment_is_updated(tmp_path, commented, found, call):
     assert commented(found=found) == (0, "")
     assert (tmp_path / "calls").read_text().splitlines()[1] == f"{call} -F body=@gate.md.comment"
     assert (tmp_path / "gate.md.comment").read_text() == "<!-- rlgauge -->\n### Speed\n"
 
 
 def test_projects_of_one_repository_have_comments_of_their_own_that_show_failed_runs(tmp_path, commented):
-    assert commented(None, FOLDER="libs/core", RUN="https://localhost/1") == (0, "")
+    assert commented(None, PART="libs/core", RUN="https://localhost/1") == (0, "")
     lines = (tmp_path / "gate.md.comment").read_text().splitlines()
     assert lines == ["<!-- rlgauge libs/core -->", "**invalid run**, no verdict: see [the log](https://localhost/1)"]
 
@@ -148,7 +150,7 @@ def test_a_comment_that_is_not_permitted_is_a_warning(commented):
     assert words.startswith("::warning::no comment: the permission pull-requests: write is missing")
 
 
-def test_without_a_pull_request_the_action_does_not_comment(tmp_path, commented):
+def test_without_a_pull_request_there_is_no_comment(tmp_path, commented):
     assert commented(pull_request="") == (0, "")
     assert (tmp_path / "calls").read_text() == ""
 
@@ -159,6 +161,13 @@ def test_a_long_comment_is_cut_at_the_end_of_a_line(tmp_path, commented):
     _first, *lines = (tmp_path / "gate.md.comment").read_text().splitlines(keepends=True)
     assert 50_000 < sum(map(len, lines)) < 65_000
     assert lines == [*rows[: len(lines) - 2], "\n", "The summary of the run shows the other tests.\n"]
+
+
+def test_jobs_that_run_code_of_the_pull_request_cannot_write():
+    jobs = yaml.safe_load((ROOT / ".github/workflows/gate-shards.yml").read_text())["jobs"]
+    assert [name for name, job in jobs.items() if job.get("permissions") != {"contents": "read"}] == ["comment"]
+    actions = [step["uses"].partition("@")[0] for step in jobs["comment"]["steps"] if "uses" in step]
+    assert actions == ["actions/download-artifact"]
 
 
 def test_the_action_does_not_show_the_report_of_an_earlier_use(tmp_path):
