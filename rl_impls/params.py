@@ -131,5 +131,5 @@ def match(
 
 
 def signature(params: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, str]:
-    """Return dtype and shape of each array by name, as in ``float32[16, 32]``."""
+    """Return dtype and shape of each array by name, for example ``float32[16, 32]``."""
     return {name: f"{value.dtype}{list(value.shape)}" for name, value in params.items()}

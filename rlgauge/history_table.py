@@ -52,7 +52,7 @@ def ratio_data(change: Point | Step) -> dict[str, float]:
 
 
 def percent(ratio: Mapping[str, Any]) -> str:
-    """Format a ratio as a change in percent with its interval, as in ``+5.1% [+4.7, +5.5]``."""
+    """Format a ratio as a change in percent with its interval, for example ``+5.1% [+4.7, +5.5]``."""
     middle, low, high = (100 * (ratio[name] - 1) for name in ("ratio", "low", "high"))
     return f"{middle:+.1f}% [{low:+.1f}, {high:+.1f}]"
 

@@ -56,7 +56,7 @@ def version(package: str) -> str:
 
 
 def called(machine: Mapping[str, Any]) -> str:
-    """Format the result of :func:`this_machine`, as in ``AMD EPYC (avx2)``."""
+    """Format the result of :func:`this_machine`, for example ``AMD EPYC (avx2)``."""
     return f"{machine['cpu_model']} ({machine['vectors']})" if machine.get("vectors") else str(machine["cpu_model"])
 
 

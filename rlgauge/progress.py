@@ -24,12 +24,12 @@ def to_stderr(line: str) -> None:
 
 
 def about(seconds: float) -> str:
-    """Format a duration, as in ``about 3 min``."""
+    """Format a duration, for example ``about 3 min``."""
     return f"about {seconds / 60:.0f} min" if seconds >= 90 else f"about {seconds:.0f} s"
 
 
 def left(seconds: float) -> str:
-    """Format the remaining time, as in ``about 3 min left``."""
+    """Format the remaining time, for example ``about 3 min left``."""
     return f"{about(seconds)} left"
 
 

@@ -27,12 +27,12 @@ def duration(seconds: float | None) -> str:
 
 
 def interval_text(low: float, high: float, count: int) -> str:
-    """Format a 95% interval in percent, as in ``[+4.7, +5.3]``, or the extremes of fewer than six values."""
+    """Format a 95% interval in percent, for example ``[+4.7, +5.3]``, or the extremes of fewer than six values."""
     return f"[{low:+.1f}, {high:+.1f}]" if count >= FEWEST else f"(extremes {low:+.1f}, {high:+.1f})"
 
 
 def change(finding: Finding) -> str:
-    """Return the change in percent with its interval, as in ``+5.1% [+4.7, +5.3]``."""
+    """Return the change in percent with its interval, for example ``+5.1% [+4.7, +5.3]``."""
     if finding.ratio is None or finding.low is None or finding.high is None:
         return ""
     middle, low, high = (100 * (ratio - 1) for ratio in (finding.ratio, finding.low, finding.high))
@@ -40,7 +40,7 @@ def change(finding: Finding) -> str:
 
 
 def times(finding: Finding) -> str:
-    """Return both sides' times per call and the change, as in ``1.20 ms -> 1.32 ms (+10.1% [+9.0, +11.2])``."""
+    """Return both sides' times per call and the change, for example ``1.20 ms -> 1.32 ms (+10.1% [+9.0, +11.2])``."""
     if finding.ratio is None or finding.low is None or finding.high is None:
         return ""
     middle, low, high = (100 * (ratio - 1) for ratio in (finding.ratio, finding.low, finding.high))

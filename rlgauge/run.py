@@ -33,7 +33,7 @@ class Gate:
 
     Attributes:
         base: full hash of base.
-        head: description of the working tree, as in ``1a2b3c4d5e6f+dirty``.
+        head: description of the working tree, for example ``1a2b3c4d5e6f+dirty``.
         cases: the selected cases of this shard.
         records: measurements of each case, including those that are gone.
         limit: timeout of a worker request, in seconds.

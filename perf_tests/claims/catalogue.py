@@ -152,7 +152,7 @@ def node_id(workload: str, test: str) -> str:
 
 
 def by_name(workload: str) -> dict[str, Benchmark]:
-    """Return the benchmarks of a workload by test name and parameters, as in ``test_act[full-torch-1]``; cached."""
+    """Return the benchmarks of a workload by name, for example ``test_act[full-torch-1]``; cached."""
     if workload not in FOUND:
         FOUND[workload] = {f"{one.test.__name__}[{one.name}]": one for one in benchmarks((workload,))}
     return FOUND[workload]

@@ -34,7 +34,7 @@ def verdict_words(context: Mapping[str, Any]) -> str:
 
 
 def ratio_words(context: Mapping[str, Any]) -> str:
-    """Return a ratio with its interval, as in ``2.07 (1.89-2.20), n = 6``; ``~`` marks a wide interval."""
+    """Return a ratio with its interval, for example ``2.07 (1.89-2.20), n = 6``; ``~`` marks a wide interval."""
     if context["ratio"] is None:
         return "-"
     low, high = factor(context["low"]), factor(context["high"])

@@ -50,7 +50,7 @@ def made_for(game):
 
 
 def in_words(made):
-    """Describe the result of :func:`made_for`, as in ``coinrun, easy, levels 0 to 199``."""
+    """Describe the result of :func:`made_for`, for example ``coinrun, easy, levels 0 to 199``."""
     if made is None:
         return "invalid bytes"
     game, mode, low, high = made
