@@ -92,7 +92,7 @@ class Measurement:
             self.source.select(arguments)
             for fault, patterns in self.faults.items():
                 if not any(matches(name, pattern) for name in self.source.names for pattern in patterns):
-                    raise GateError(f"--fault {fault}: no benchmark matches {', '.join(patterns)}")
+                    raise GateError(f"--fault {fault}: no benchmark matches {', '.join(patterns)}; change the pattern")
             self.check_file(self.source.names)
             self.measure(by_cores(self.source.cases()), minutes=minutes)
         return table(read(self.file), self.rule)

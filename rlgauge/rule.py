@@ -84,7 +84,7 @@ class Rule:
             if (number := getattr(self, name)) < 1:
                 raise FieldError([name], f"{number} is too small; choose 1 or more")
         if not 0 <= self.tolerated < math.inf:
-            raise FieldError(["tolerated"], f"{self.tolerated} is out of range; choose 0 or more, such as 0.01")
+            raise FieldError(["tolerated"], f"{self.tolerated} is out of range; choose 0 or more, for example 0.01")
         if not self.tolerated < self.promised < math.inf:
             raise FieldError(["promised"], f"{self.promised} is not above tolerated ({self.tolerated}); raise it")
         if not 0 < self.level < 1:

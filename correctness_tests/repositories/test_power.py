@@ -140,7 +140,7 @@ def test_a_file_of_other_benchmarks_is_refused_before_measuring(toy, tmp_path):
     [
         (
             ["--fault=benchmarks.faults:doubled=*other"],
-            "--fault benchmarks.faults:doubled: no benchmark matches *other",
+            "--fault benchmarks.faults:doubled: no benchmark matches *other; change the pattern",
         ),
         (["--fault=benchmarks.faults:broken"], f"{TEST}: benchmarks.faults:broken: its test failed: KeyError"),
     ],

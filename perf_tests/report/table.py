@@ -18,7 +18,7 @@ PLAIN = (
     "The time is the median per call, and IQR is the interquartile range as a fraction of it. Rows are not ranked: to "
     "find the faster of two benchmarks, use `rlgauge compare`. "
     '"of limit" is the rate as a share of the peak that the same run measured. "in cache" means more bytes per second '
-    'than main memory delivers, and "-" means too little work to count.'
+    'than main memory delivers, and "-" means that the work of the op is not counted.'
 )
 UNBROKEN = re.compile(r"(?<=\d) (?=µs\b|ms\b|s\b)")  # spaces between a number and its unit
 

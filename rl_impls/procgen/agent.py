@@ -59,7 +59,7 @@ class Config:
     )
     cluster: str = Field(
         "",
-        description="address of the Ray cluster that runs the actors, such as host:6379, or local to start one here;"
+        description="address of the Ray cluster that runs the actors, for example host:6379, or local to start one here;"
         " empty for processes of this machine",
     )
     epochs: int = Field(4, ge=1, description="passes of PPO over each rollout")

@@ -13,8 +13,8 @@ from .figures import by, label
 from .runs import is_number
 
 LEAD = (
-    "This is based on a single run. A backend counts as slower if its interval does not overlap that of the fastest. "
-    "To confirm a difference, run rlgauge compare."
+    "These recommendations use a single run. A backend counts as slower if its interval does not overlap that of the "
+    "fastest. To confirm a difference, run rlgauge compare."
 )
 
 
