@@ -59,8 +59,8 @@ class Config:
     )
     cluster: str = Field(
         "",
-        description="address of the Ray cluster that runs the actors, for example host:6379, or local to start one here;"
-        " empty for processes of this machine",
+        description="address of the Ray cluster that runs the actors, for example host:6379; local starts one here, "
+        "and empty means processes of this machine",
     )
     epochs: int = Field(4, ge=1, description="passes of PPO over each rollout")
     batch_size: int = Field(1024, ge=1, description="minibatch size of PPO")
