@@ -44,7 +44,8 @@ def style() -> str:
 
 def bars(verdicts: Counter[str], y: int, unit: float) -> list[str]:
     """Return the bars of a workload, ``unit`` px per comparison, each with its count if there is space."""
-    x, lines = float(LEFT), []
+    x = float(LEFT)
+    lines: list[str] = []
     for number, verdict in enumerate(VERDICTS):
         count = verdicts[verdict]
         width = count * unit
@@ -59,7 +60,8 @@ def bars(verdicts: Counter[str], y: int, unit: float) -> list[str]:
 
 def legend(numbers: Sequence[int], top: int) -> list[str]:
     """Return the legend of the verdicts with these numbers."""
-    labels, lines = [label for label, *_ in VERDICTS.values()], []
+    labels = [label for label, *_ in VERDICTS.values()]
+    lines: list[str] = []
     for place, number in enumerate(numbers):
         x = MARGIN + place % PER_ROW * ((WIDTH - 2 * MARGIN) // PER_ROW)
         y = top + place // PER_ROW * LEGEND_ROW
@@ -72,7 +74,7 @@ def svg(rows: Sequence[Row]) -> str:
     """Return the chart of a ledger's rows."""
     found = counts(rows)
     unit = (WIDTH - MARGIN - LEFT) / max((verdicts.total() for verdicts in found.values()), default=1)
-    lines = []
+    lines: list[str] = []
     for number, (workload, verdicts) in enumerate(found.items()):
         y = TOP + number * ROW
         lines += [f'<text x="{MARGIN}" y="{y + 16}">{workload}</text>', *bars(verdicts, y, unit)]
