@@ -39,7 +39,7 @@ class Backend:
     """One way to run an op: library + compiler + device.
 
     Attributes:
-        name: name, for example ``BACKENDS``.
+        name: name in :data:`BACKENDS`.
         library: library of the ops: numpy, torch or jax.
         compile: name in :data:`.compilers.COMPILERS`.
         device: cpu, cuda or neuron.
