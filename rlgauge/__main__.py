@@ -117,7 +117,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
 
 
 @contextmanager
-def interruptible(remains: str = "nothing was written") -> Iterator[None]:
+def interruptible(remains: str = "to resume, repeat the command with --resume") -> Iterator[None]:
     """Report an interrupt as one line with exit code 2; `remains` says what is kept of the measurement."""
     try:
         yield
@@ -129,14 +129,16 @@ def compare(options: argparse.Namespace) -> int:
     """Compare two benchmarks, or every pair listed in a file."""
     if (options.file is None) == (options.second is None) or (options.file and options.first):
         raise GateError("rlgauge compare: give two benchmarks, A and B, or --file FILE")
-    if (options.resume or options.only) and not options.file:
-        raise GateError(f"--{'resume' if options.resume else 'only'}: it has no effect without --file; add --file FILE")
+    if options.only and not options.file:
+        raise GateError("--only: it has no effect without --file; add --file FILE")
     plan, source = plan_of(options), benchmarks_here(options)
     if options.file:
         out = options.json or source.artifact.with_name("compare.json")
         return compare_file(source, Path.cwd(), options.file, plan, out, options.resume, to_stderr, options.only)
+    if options.json:
+        source.leave_out(options.json)
     with interruptible(), reserved(options.json, RESERVED, "--json") as write:
-        result = compare_two(source, options.first, options.second, plan, to_stderr)
+        result = compare_two(source, options.first, options.second, plan, to_stderr, options.resume)
         write(result.to_json().encode())
     print(result)
     if result.half_width > plan.precision and result.verdict != WIDE:
@@ -148,8 +150,10 @@ def compare(options: argparse.Namespace) -> int:
 def rank(options: argparse.Namespace) -> int:
     """Print the ranking of several benchmarks."""
     plan, source = plan_of(options), benchmarks_here(options)
+    if options.json:
+        source.leave_out(options.json)
     with interruptible(), reserved(options.json, RESERVED, "--json") as write:
-        ranking = rank_all(source, options.patterns, plan, to_stderr)
+        ranking = rank_all(source, options.patterns, plan, to_stderr, options.resume)
         write(ranking.to_json().encode())
     print(ranking)
     return 0
@@ -313,26 +317,18 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     add("--file", type=Path, help="TOML file with one [[comparison]] table per pair of benchmarks")
     only = "measure only this comparison of --file; repeatable"
     add("--only", action="append", default=[], metavar="NAME", help=only)
-    add("--resume", action="store_true", help="reuse the results of an interrupted run of --file")
-    add(
-        "--measure",
-        default=Plan.measure,
-        metavar="NAME",
-        help="what to compare: seconds, difference, spread, peak_rss, allocated, or a number in extra_info['figures'] "
-        "(default: %(default)s)",
-    )
     add("--threads-a", type=int, metavar="N", help="number of threads and cores of A's process (default: from --cores)")
     add("--threads-b", type=int, metavar="N", help="number of threads and cores of B's process (default: from --cores)")
     cores = "cores of both processes (default: from marks and settings)"
     add("--cores", default=Plan.cores, metavar="one|all", help=cores)
     seed = "seed for the order of sides and comparisons (default: %(default)s)"
     add("--seed", type=int, default=Plan.seed, metavar="N", help=seed)
-    add_plan(command)
+    add_plan(command, "seconds, difference, spread, peak_rss, allocated")
 
-    command = commands.add_parser("rank", help="rank benchmarks by time; benchmarks may tie")
+    command = commands.add_parser("rank", help="rank benchmarks by time or another measure; they may tie")
     command.set_defaults(run=rank)
     command.add_argument("patterns", nargs="+", metavar="PATTERN", help="ids or patterns of two or more benchmarks")
-    add_plan(command)
+    add_plan(command, "seconds, spread, peak_rss, allocated")
 
     command = commands.add_parser(
         "history",
@@ -394,9 +390,11 @@ def add_limit(command: argparse.ArgumentParser) -> None:
     command.add_argument("--limit", type=seconds, default=LIMIT, metavar="SECONDS", help=text)
 
 
-def add_plan(command: argparse.ArgumentParser) -> None:
-    """Add the options that ``compare`` and ``rank`` share."""
+def add_plan(command: argparse.ArgumentParser, measures: str) -> None:
+    """Add the options that ``compare`` and ``rank`` share; `measures` are the built-in ones, for the help."""
     add = command.add_argument
+    measure = f"what to compare: {measures}, or a number in extra_info['figures'] (default: %(default)s)"
+    add("--measure", default=Plan.measure, metavar="NAME", help=measure)
     add("--items", action="store_true", help="compare the time per item instead of per call")
     outputs = "how to compare the outputs of the benchmarks (default: %(default)s)"
     add("--outputs", choices=OUTPUTS, default=Plan.outputs, help=outputs)
@@ -408,6 +406,7 @@ def add_plan(command: argparse.ArgumentParser) -> None:
     )
     add("--minutes", type=float, default=Plan.minutes, metavar="N", help=minutes)
     add("--json", type=Path, metavar="FILE", help="write all results to FILE as JSON")
+    add("--resume", action="store_true", help="reuse the results of an interrupted run")
     add_limit(command)
 
 

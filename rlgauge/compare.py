@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from .allowed import matches, suggestion
 from .case import Case
+from .kept_pairs import KeptPairs
 from .layout import Layout, laid_out
 from .machine import machine_and_versions
 from .pairs import CaseError, PairError
@@ -224,11 +225,14 @@ class Comparisons:
     def measure_all(self, log: Callable[[], None]) -> None:
         """Add pairs of all comparisons together until all intervals are narrow enough, or the time is up.
 
-        Raises the first failure, unless it is a skipped test and other comparisons can be measured.
+        Comparisons of memory share no processes. Raises the first failure, unless it is a skipped test and other
+        comparisons can be measured.
         """
         end = time.monotonic() + 60 * self.plan.minutes
         while self.unfinished(end):
-            self.measure_pair([name for name in self.tests if name not in self.failed])
+            names = [name for name in self.tests if name not in self.failed]
+            for together in [[name] for name in names] if self.plan.measure in MEMORY else [names]:
+                self.measure_pair(together)
             for error in self.failed.values():
                 if not isinstance(error, SkippedError) or len(self.failed) == len(self.tests):
                     raise error
@@ -240,7 +244,7 @@ class Comparisons:
         A comparison whose own measure is missing or unusable goes into `failed`. Raises ComparisonError if a test
         cannot be measured, and GateError if a process fails for another reason.
         """
-        if self.plan.measure == "peak_rss" and not self.pairs.info:
+        if self.plan.measure == "peak_rss" and any(self.sampled[name] not in self.pairs.info for name in names):
             self.measure_blocks(names)  # not counted: it compiles and writes outputs, which takes memory
         for name, blocks in self.measure_blocks(names).items():
             try:
@@ -310,17 +314,24 @@ def spread(seconds: Sequence[float]) -> float:
     return (high - low) / middle
 
 
-def compare(source: Benchmarks, first: str, second: str, plan: Plan, log: Callable[[str], None]) -> Result:
-    """Compare two benchmarks, given by ids or patterns.
+def compare(
+    source: Benchmarks, first: str, second: str, plan: Plan, log: Callable[[str], None], resume: bool = False
+) -> Result:
+    """Compare two benchmarks, given by ids or patterns; with `resume`, reuse the pairs of an interrupted run.
 
     Raises GateError if one is unknown or fails, or if their outputs differ.
     """
     cases = all_cases(source, [first, second])
     tests = cases[resolve_id(first, cases, "A", source.broken)], cases[resolve_id(second, cases, "B", source.broken)]
+
+    def log_pair() -> None:
+        log(f"compare: pair {len(result.values)}: {result.values[-1]:.4g}")
+
     with laid_out(source, source.root) as layout:
         comparisons = Comparisons(source, layout, {"": tests}, {"": plan})
         result = comparisons.results[""]
-        comparisons.measure_all(lambda: log(f"compare: pair {len(result.values)}: {result.values[-1]:.4g}"))
+        kept = KeptPairs("compare", source, layout, plan, [case.id for case in tests])
+        kept.measure(comparisons, resume, log, log_pair)
     return result
 
 

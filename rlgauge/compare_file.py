@@ -15,23 +15,20 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .allowed import suggestion
-from .benchmarks import trees
 from .case import Case
 from .compare import WIDE, WIDE_HINT, Comparisons, all_cases, resolve_id
 from .config import tomllib
 from .fields import FieldError, parse
 from .files import check_file, reserved
+from .kept_pairs import conditions
 from .layout import Layout, laid_out
-from .machine import machine_and_versions
 from .plan import MEMORY, Plan
 from .progress import number_of
-from .resume import hash_of_installed
-from .revisions import digest
 from .rule import INVALID, GateError
 from .two_tests import SkippedError
 
@@ -133,6 +130,7 @@ def compare_file(
         if name not in comparisons:
             raise GateError(f"--only {name!r}: {file} has no such comparison{suggestion(name, comparisons)}")
     check_file(out, "--json")
+    source.leave_out(out)
     rows: dict[str, Row] = {}
     try:
         cases = all_cases(
@@ -147,7 +145,7 @@ def compare_file(
             if not only or name in only
         }
         with laid_out(source, root) as layout:
-            current = conditions(source, layout, file, default, out)
+            current = conditions(source, layout, default, {"file of comparisons": tomllib.loads(file.read_text())})
             rows = other_rows(out, current, only) | (resumable_rows(out, current, log) if resume else {})
             order = random.Random(default.seed).sample(list(tests), len(tests))
             pending = {name: (*comparisons[name], tests[name]) for name in order if name not in rows}
@@ -223,23 +221,6 @@ def measure_group(
         else:
             rows[name] = {"text": str(result), **result.as_dict()}
     return rows
-
-
-def conditions(source: Benchmarks, layout: Layout, file: Path, plan: Plan, out: Path) -> dict[str, Any]:
-    """Return what must be equal for the results of two runs to be combined, by a name for messages."""
-    code = layout.code(None)
-    kept = trees.code_files(code, [], source.ignore)
-    files = [path for path in kept if source.top / path.relative_to(code) != out.resolve()]
-    options = asdict(plan)
-    values = {
-        "seed": options.pop("seed"),
-        "options": options,
-        "file of comparisons": tomllib.loads(file.read_text()),
-        "working tree": digest(code, files),
-        "installed packages": hash_of_installed(),
-        "machine": machine_and_versions(),
-    }
-    return dict(json.loads(json.dumps(values, default=str)))
 
 
 def resumable_rows(out: Path, current: Mapping[str, Any], log: Callable[[str], None]) -> dict[str, Row]:

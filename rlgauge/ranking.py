@@ -1,4 +1,4 @@
-"""Rank benchmarks of the working tree by time, with ties."""
+"""Rank benchmarks of the working tree by time or another measure, with ties."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from .allowed import matches
 from .case import Case
 from .compare import MAX_WIDTH, WIDE, WIDE_HINT, Comparisons, all_cases, no_match
+from .kept_pairs import KeptPairs
 from .layout import laid_out
-from .plan import Plan
+from .plan import MEMORY, TIMED, Plan
 from .progress import number_of
 from .rule import GateError
 from .statistics import interval
@@ -24,14 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Ranking:
-    """Several benchmarks ordered by time, with ties.
+    """Several benchmarks in order, with ties: fastest first, or smallest first by another measure.
 
     Attributes:
         baseline: id of the benchmark that the others are compared with.
-        speedups: each benchmark's speedup over the baseline in each pair, by id.
+        speedups: each benchmark's speedup over the baseline in each pair, by id; for another measure, the baseline's
+            value over the benchmark's.
         per: what the times refer to: ``call``, or ``item (UNIT)``.
         machine: machine on which it was measured.
         skipped: why benchmarks are left out, by id.
+        measure: see :class:`.plan.Plan`.
     """
 
     baseline: str
@@ -39,6 +42,7 @@ class Ranking:
     per: str = "call"
     machine: dict[str, Any] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+    measure: str = "seconds"
 
     def faster(self, first: str, second: str) -> bool:
         """Return whether the first benchmark is significantly faster: the interval of their ratio is above 1."""
@@ -65,8 +69,10 @@ class Ranking:
         count = len(self.speedups[self.baseline])
         if any(high > MAX_WIDTH * low for low, high in map(interval, self.speedups.values())):
             lines.append(f"Some intervals are {WIDE}; {WIDE_HINT}.")
-        compared = f"Speedup per {self.per} over {self.baseline}, {number_of(count, 'pair')}"
-        lines.append(f"{compared}. A rank such as 2-3 is a tie.")
+        what = f"Speedup per {self.per} over {self.baseline}"
+        if self.measure != "seconds":
+            what = f"{self.measure} of {self.baseline} over that of each benchmark, smallest first"
+        lines.append(f"{what}, {number_of(count, 'pair')}. A rank such as 2-3 is a tie.")
         return "\n".join([*lines, *self.skipped.values()])
 
     def to_json(self) -> str:
@@ -74,11 +80,17 @@ class Ranking:
         return json.dumps({**asdict(self), "ranks": self.ranks()}, indent=2) + "\n"
 
 
-def rank(source: Benchmarks, patterns: Sequence[str], plan: Plan, log: Callable[[str], None]) -> Ranking:
-    """Rank by time the benchmarks that match any of the patterns, without those that are skipped.
+def rank(
+    source: Benchmarks, patterns: Sequence[str], plan: Plan, log: Callable[[str], None], resume: bool = False
+) -> Ranking:
+    """Rank the benchmarks that match any of the patterns, without those that are skipped.
 
-    Raises GateError if a pattern matches none, fewer than two match, one fails, or outputs differ.
+    With `resume`, the pairs of an interrupted run are reused. Raises GateError if a pattern matches none, fewer than
+    two match, one fails, or outputs differ.
     """
+    if plan.measure == "difference":
+        choices = ", ".join(name for name in (*TIMED, *MEMORY) if name != plan.measure)
+        raise GateError(f"--measure: difference cannot be ranked (choose from {choices}, or a figure)")
     cases = all_cases(source, patterns)
     for pattern in patterns:
         if not any(matches(name, pattern) for name in cases):
@@ -90,7 +102,7 @@ def rank(source: Benchmarks, patterns: Sequence[str], plan: Plan, log: Callable[
     skipped: dict[str, str] = {}
     while True:
         try:
-            return rank_cases(source, chosen, skipped, plan, log)
+            return rank_cases(source, chosen, skipped, plan, log, resume)
         except SkippedError as error:
             if error.test != chosen[0].id or len(chosen) == 2:
                 raise
@@ -99,7 +111,12 @@ def rank(source: Benchmarks, patterns: Sequence[str], plan: Plan, log: Callable[
 
 
 def rank_cases(
-    source: Benchmarks, cases: Sequence[Case], skipped: Mapping[str, str], plan: Plan, log: Callable[[str], None]
+    source: Benchmarks,
+    cases: Sequence[Case],
+    skipped: Mapping[str, str],
+    plan: Plan,
+    log: Callable[[str], None],
+    resume: bool,
 ) -> Ranking:
     """Rank benchmarks; raise SkippedError if the first one, the baseline, or all the others are skipped.
 
@@ -115,9 +132,10 @@ def rank_cases(
         tests = {case.id: (baseline, case) for case in others}
         comparisons = Comparisons(source, layout, tests, dict.fromkeys(tests, plan))
         speedups = {name: result.values for name, result in comparisons.results.items()}
-        comparisons.measure_all(log_pair)
+        kept = KeptPairs("rank", source, layout, plan, [*skipped, *(case.id for case in cases)])
+        kept.measure(comparisons, resume, log, log_pair)
     measured = {name: values for name, values in speedups.items() if name not in comparisons.failed}
     left_out = {**skipped, **{name: str(error) for name, error in comparisons.failed.items()}}
     first = comparisons.results[next(iter(measured))]
     measured = {baseline.id: [1.0] * len(first.values)} | measured
-    return Ranking(baseline.id, measured, first.per, first.machine, left_out)
+    return Ranking(baseline.id, measured, first.per, first.machine, left_out, plan.measure)

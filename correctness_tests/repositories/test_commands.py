@@ -106,6 +106,10 @@ def test_a_wrong_command_line_is_code_2_and_says_why(capsys, arguments, words):
         (["compare", "a", "b", "--precision=0"], "--precision: 0 is too small; choose 0.001 or more"),
         (["compare", "a"], "rlgauge compare: give two benchmarks, A and B, or --file FILE"),
         (["compare", "a", "b", "--only", "waits"], "--only: it has no effect without --file; add --file FILE"),
+        (
+            ["rank", "*", "--measure=difference"],
+            "--measure: difference cannot be ranked (choose from seconds, spread, peak_rss, allocated, or a figure)",
+        ),
         (["history", "--since", "v1", "--minutes", "nan"], "--minutes: nan is not above 0; choose a larger number"),
         (["power", "--minutes=-1"], "--minutes: -1 is out of range; choose 0 or more"),
         (["power", "--canaries=1", "-k", "slow"], "--canaries: canaries are measured alone; leave out -k slow"),

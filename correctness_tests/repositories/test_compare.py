@@ -96,7 +96,6 @@ def test_absent(benchmark):
     pytest.importorskip("no_such_module", reason="no_such_module is not installed")
 """
 
-
 MORE = """import numpy as np
 
 
@@ -294,6 +293,15 @@ def test_rank_orders_tests_with_ties_and_leaves_out_skipped_ones(repository, tmp
     assert text.splitlines()[-2:] == [early, SKIPPED]
 
 
+@pytest.mark.slow
+def test_rank_by_memory_measures_each_test_in_processes_of_its_own(repository, tmp_path):
+    options = "--measure=peak_rss", "--outputs=ignore", "--minutes=0", "--json", tmp_path / "out.json"
+    code, text = repository.run("rlgauge", "rank", "*slow]", "*held[*", *options)
+    assert code == 0, text
+    speedups = json.loads(options[-1].read_text())["speedups"]
+    assert max(speedups[f"{FILE}::test_held[8000000]"]) < 0.85 < min(speedups[f"{FILE}::test_held[1000]"])
+
+
 def test_rank_needs_two_tests_that_are_not_skipped(repository):
     code, text = repository.run("rlgauge", "rank", "*::test_absent", "*slow]", "--minutes=0")
     assert (code, SKIPPED in text) == (2, True), text
@@ -336,15 +344,6 @@ def interrupted(repository, marker, number, *arguments):
     process.send_signal(number)
     rest, _ = process.communicate(timeout=60)
     return process.returncode, text + rest
-
-
-def test_an_interrupt_is_one_line_and_leaves_nothing(repository, tmp_path):
-    out = "--json", tmp_path / "out.json"
-    code, text = interrupted(repository, "pair 1", signal.SIGTERM, "rank", "*slow]", "*quick]", *out)
-    assert code == 2, text
-    assert text.splitlines()[-1] == "interrupted: nothing was written"
-    assert list(tmp_path.iterdir()) == []
-    assert repository.leftovers() == []
 
 
 COMPARISONS = (  # different precisions, so that they share no pairs

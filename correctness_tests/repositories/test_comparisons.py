@@ -41,6 +41,19 @@ def test_benchmarks_whose_intervals_overlap_are_tied():
     assert Ranking("a", speedups).ranks() == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
 
 
+@pytest.mark.parametrize(
+    ("measure", "line"),
+    [
+        ("seconds", "Speedup per call over a"),
+        ("peak_rss", "peak_rss of a over that of each benchmark, smallest first"),
+    ],
+)
+def test_a_ranking_says_what_its_numbers_are(measure, line):
+    lines = str(Ranking("a", {"a": [1.0] * 6, "b": [2.0] * 6}, measure=measure)).splitlines()
+    assert [text.split()[-1] for text in lines[:2]] == ["b", "a"]
+    assert lines[2:] == [f"{line}, 6 pairs. A rank such as 2-3 is a tie."]
+
+
 def test_ranks_compare_pair_by_pair():
     noise = [1.0, 2.0, 0.5, 4.0, 0.3, 3.0]  # of the baseline, and so of both speedups
     speedups = {"a": [1.0] * 6, "b": [1.1 * value for value in noise], "c": noise}

@@ -1,0 +1,83 @@
+"""``rlgauge compare A B`` and ``rlgauge rank --resume``: an interrupted command continues from its pairs."""
+
+import json
+import signal
+
+import pytest
+
+from .made import INI, Repository, flat
+from .test_compare import interrupted
+
+EARLY = """import pytest
+
+
+def test_early(benchmark):
+    pytest.skip("too early")
+"""
+RANK = "rank", "*::test_early", "*::test_slow", "*::test_kept[50]"  # the first one, which is skipped, is no baseline
+SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.py::test_kept[50]"
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    files = {**flat(), **INI, "benchmarks/test_early.py": EARLY}
+    made = Repository(tmp_path_factory.mktemp("interrupted") / "repository", files)
+    yield made
+    assert made.leftovers() == []
+
+
+@pytest.fixture
+def kept(repository, tmp_path):
+    """Interrupt a ranking after its first pair; return the file that keeps its pairs."""
+    code, text = interrupted(repository, "rank: pair 1 of", signal.SIGTERM, *RANK, "--json", tmp_path / "out.json")
+    assert code == 2, text
+    assert text.splitlines()[-1] == "interrupted: to resume, repeat the command with --resume"
+    assert "Traceback" not in text
+    assert list(tmp_path.iterdir()) == []
+    assert repository.leftovers() == []
+    return repository.root / ".rlgauge/rank-pairs.json"
+
+
+def test_an_interrupted_ranking_is_resumed(repository, kept):
+    before = json.loads(kept.read_text())["pairs"][KEPT]["values"]
+    out = repository.root / "out.json"  # in the working tree, of which it is no change
+    code, text = repository.run("rlgauge", *RANK, "--json", out, "--resume")
+    assert code == 0, text
+    assert f"rank: resuming with {len(before)} pair" in text
+    assert "starting over" not in text
+    found = json.loads(out.read_text())
+    assert found["baseline"] == SLOW
+    assert found["speedups"][KEPT][: len(before)] == before
+    assert len(found["speedups"][KEPT]) == 6 > len(before) > 0
+    assert not kept.exists()
+    out.unlink()
+
+
+def test_pairs_of_other_code_options_benchmarks_or_machines_are_not_reused(repository, kept):
+    before = json.loads(kept.read_text())
+    before["conditions"]["machine"]["cores"] += 1
+    before["conditions"]["installed packages"] = "others"
+    kept.write_text(json.dumps(before))
+    added = repository.root / "toy/more.py"
+    added.touch()
+    command = *RANK, "*::test_kept[10]", "--measure=spread", "--resume"
+    code, text = interrupted(repository, "starting over", signal.SIGTERM, *command)
+    added.unlink()
+    assert code == 2, text
+    changed = "options, benchmarks, working tree, installed packages, machine"
+    assert f"rank: starting over, because these changed since the interrupted run: {changed}\n" in text
+    assert json.loads(kept.read_text()) == before, "nothing new was measured"
+
+
+def test_an_interrupted_comparison_is_resumed(repository, tmp_path):
+    out, command = tmp_path / "out.json", ("compare", SLOW, KEPT, "--resume")
+    code, text = interrupted(repository, "compare: pair 1: ", signal.SIGINT, *command)
+    assert code == 2, text
+    assert "compare: nothing to resume, starting over: " in text
+    kept = repository.root / ".rlgauge/compare-pairs.json"
+    (before,) = json.loads(kept.read_text())["pairs"].values()
+    code, text = repository.run("rlgauge", *command, "--json", out)
+    assert code == 0, text
+    found = json.loads(out.read_text())
+    assert found["values"][: len(before["values"])] == before["values"]
+    assert (len(found["values"]), kept.exists()) == (6, False)

@@ -1,0 +1,88 @@
+"""Keep the pairs of ``rlgauge compare A B`` or ``rlgauge rank`` in a file until it ends, for ``--resume``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from .benchmarks import trees
+from .files import write_all
+from .layout import Layout
+from .machine import machine_and_versions
+from .plan import Plan
+from .progress import number_of
+from .resume import hash_of_installed
+from .revisions import digest
+
+if TYPE_CHECKING:
+    from .benchmarks.source import Benchmarks
+    from .compare import Comparisons
+
+
+def conditions(source: Benchmarks, layout: Layout, plan: Plan, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what must be equal for the results of two runs to be combined, by a name for messages."""
+    code, options = layout.code(None), asdict(plan)
+    values = {
+        "seed": options.pop("seed"),
+        "options": options,
+        **more,
+        "working tree": digest(code, trees.code_files(code, [], source.ignore)),
+        "installed packages": hash_of_installed(),
+        "machine": machine_and_versions(),
+    }
+    return dict(json.loads(json.dumps(values, default=str)))
+
+
+class KeptPairs:
+    """The finished pairs of a command, in a file beside the gate's artifact.
+
+    Args:
+        command: ``compare`` or ``rank``.
+        benchmarks: ids of all benchmarks, including those that are skipped.
+    """
+
+    def __init__(self, command: str, source: Benchmarks, layout: Layout, plan: Plan, benchmarks: Sequence[str]) -> None:
+        self.command, self.file = command, source.artifact.with_name(f"{command}-pairs.json")
+        self.conditions = conditions(source, layout, plan, {"benchmarks": list(benchmarks)})
+
+    def measure(
+        self, comparisons: Comparisons, resume: bool, log: Callable[[str], None], log_pair: Callable[[], None]
+    ) -> None:
+        """Measure all comparisons; with `resume`, continue from the pairs of an interrupted run."""
+
+        def keep() -> None:
+            pairs = {
+                name: {**asdict(result), "side_values": comparisons.side_values[name]}
+                for name, result in comparisons.results.items()
+            }
+            write_all({self.file: json.dumps({"conditions": self.conditions, "pairs": pairs}).encode()})
+            log_pair()
+
+        if resume:
+            self.restore(comparisons, log)
+        comparisons.measure_all(keep)
+        self.file.unlink(missing_ok=True)
+
+    def restore(self, comparisons: Comparisons, log: Callable[[str], None]) -> None:
+        """Add the pairs of an interrupted run to the results, or print why they cannot be reused."""
+        try:
+            before = json.loads(self.file.read_text())
+        except (OSError, ValueError) as error:
+            log(f"{self.command}: nothing to resume, starting over: {error}")
+            return
+        differing = [name for name, value in self.conditions.items() if value != before["conditions"].get(name)]
+        if differing:
+            changed = ", ".join(differing)
+            log(f"{self.command}: starting over, because these changed since the interrupted run: {changed}")
+            return
+        pairs, results = before["pairs"], comparisons.results
+        if pairs.keys() != results.keys():
+            return  # a ranking tries another baseline first, which the interrupted run found to be skipped
+        for name, row in pairs.items():
+            results[name].values += row["values"]
+            results[name].sides, results[name].per = row["sides"], row["per"]
+            comparisons.side_values[name] += row["side_values"]
+        count = max(len(result.values) for result in results.values())
+        log(f"{self.command}: resuming with {number_of(count, 'pair')} from {self.file}")
