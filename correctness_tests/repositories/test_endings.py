@@ -2,9 +2,11 @@
 
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
+from correctness_tests.waiting import alive
 from rlgauge.__main__ import main
 
 from .made import CLOCK, QUICK, SLOWED, Gated, Repository, eventually, flat, work
@@ -12,7 +14,9 @@ from .made import CLOCK, QUICK, SLOWED, Gated, Repository, eventually, flat, wor
 FILE = "benchmarks/test_endings.py"
 KILLED, LEAVES, KEPT = (f"{FILE}::test_{name}" for name in ("killed", "leaves", "kept"))
 TESTS = """import os
+import subprocess
 import time
+from multiprocessing import resource_tracker, shared_memory
 
 import numpy as np
 import pytest
@@ -33,9 +37,29 @@ def test_hanging(benchmark, name):
     benchmark(endings.hangs, NUMBERS)
 
 
+class Held:
+    def __init__(self):
+        self.memory = shared_memory.SharedMemory(create=True, size=8)
+        tracker = resource_tracker.getfd()  # children of multiprocessing have it too
+        self.child = subprocess.Popen(["sleep", "600"], pass_fds=[tracker])
+        with open(os.environ["HELD"], "a") as file:
+            print(self.child.pid, self.memory.name, file=file)
+
+    def close(self):
+        self.child.kill()
+        self.child.wait()
+        self.memory.close()
+        self.memory.unlink()
+
+
+def test_killed(benchmark, request):
+    request.addfinalizer(Held().close)
+    benchmark(endings.killed, NUMBERS)
+
+
 """
 TESTS += "\n\n".join(
-    f"def test_{name}(benchmark):\n    benchmark(endings.{name}, NUMBERS)\n" for name in ("killed", "leaves", "kept")
+    f"def test_{name}(benchmark):\n    benchmark(endings.{name}, NUMBERS)\n" for name in ("leaves", "kept")
 )
 BEFORE = """from .sorting import kept
 
@@ -129,7 +153,8 @@ WORDS = {KILLED: "head: killed by SIGKILL", LEAVES: "head: ended with code 3"}
 def ran(toy, tmp_path_factory):
     """A run in which the workers of two of three tests die."""
     toy.at("endings", {"toy/endings.py": AFTER})
-    ran = toy.gate("HEAD", tmp_path_factory.mktemp("ran"), "-k", "killed or leaves or kept", rule=QUICK)
+    folder = tmp_path_factory.mktemp("ran")
+    ran = toy.gate("HEAD", folder, "-k", "killed or leaves or kept", rule=QUICK, HELD=folder / "held")
     assert toy.leftovers() == []
     return ran
 
@@ -146,6 +171,14 @@ def test_workers_that_die_end_their_tests_alone(ran):
     assert "invalid run, no verdict: 2 error, 1 ok, " in ran.text
     assert "Traceback" not in ran.text
     assert main(["replay", str(ran.folder / "gate.json")]) == 2
+
+
+def test_a_killed_worker_leaves_no_shared_memory_and_no_process(ran):
+    held = [line.split() for line in (ran.folder / "held").read_text().splitlines()]
+    assert len(held) >= 2, "both sides hold some"
+    for child, memory in held:
+        assert not alive(child)
+        assert not Path("/dev/shm", memory).exists()
 
 
 def test_no_failed_test_of_an_invalid_run_passes(ran):
