@@ -10,12 +10,14 @@ from perf_tests.counters import graphs_compiled
 from perf_tests.grid import TIERS
 from perf_tests.recorded import Benchmark, benchmarks, problem_of, record
 
+from .commands import python
 from .quick import size
 from .reference import largest_difference, reference_output
 
 COMPILED_ALIKE = {  # ops for which torch.compile is slow and compiles code that others of their workload share
     ("pirl", "act"), ("pirl", "loss_and_backward"), ("treasurehunt", "act"), ("treasurehunt", "quantile_huber"),
 }  # fmt: skip
+WITHOUT_GRID: dict[str, str] = {}  # pytest id of a benchmark without `grid` -> why it has no reference, or its test
 
 
 def quick(chosen: list[Benchmark]) -> set[str]:
@@ -85,6 +87,15 @@ def test_outputs_on_the_timed_inputs_match_the_reference(timed, seed):
     assert start.keys() & params.keys() == wanted_params.keys()
     if params:
         assert_same_weights(problem, start, params, wanted_params)
+
+
+def test_every_benchmark_of_a_plain_run_is_compared_or_has_a_reason():
+    done = python("-m", "pytest", "perf_tests", "--collect-only", "-q", "-p", "no:cacheprovider")
+    assert done.returncode == 0, done.stdout + done.stderr
+    timed = {line for line in done.stdout.splitlines() if line.startswith("perf_tests/") and "::" in line}
+    compared = {f"perf_tests/test_{one.workload}.py::test_{one.op}[{one.name}]" for one in benchmarks()}
+    assert timed & compared
+    assert timed - compared == WITHOUT_GRID.keys(), "compare outputs with a reference, or add the reason"
 
 
 def after_two_calls(recorded):
