@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ def conditions(source: Benchmarks, layout: Layout, plan: Plan, more: Mapping[str
         "options": options,
         **more,
         "working tree": digest(code, trees.code_files(code, [], source.ignore)),
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "installed packages": hash_of_installed(),
         "machine": machine_and_versions(),
     }

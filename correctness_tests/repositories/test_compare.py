@@ -334,9 +334,9 @@ def test_a_file_is_collected_with_the_users_path_and_options(tmp_path):
     assert made.leftovers() == []
 
 
-def interrupted(repository, marker, number, *arguments):
+def interrupted(repository, marker, number, *arguments, **variables):
     """Start a command and send it a signal once it has printed the marker; return its exit code and output."""
-    process, text = repository.start("rlgauge", *arguments), ""
+    process, text = repository.start("rlgauge", *arguments, **variables), ""
     while marker not in text:
         line = process.stdout.readline()
         assert line, text

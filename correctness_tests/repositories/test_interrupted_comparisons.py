@@ -53,7 +53,7 @@ def test_an_interrupted_ranking_is_resumed(repository, kept):
     out.unlink()
 
 
-def test_pairs_of_other_code_options_benchmarks_or_machines_are_not_reused(repository, kept):
+def test_pairs_of_other_code_options_benchmarks_or_machines_are_not_reused(repository, kept, tmp_path):
     before = json.loads(kept.read_text())
     before["conditions"]["machine"]["cores"] += 1
     before["conditions"]["installed packages"] = "others"
@@ -61,10 +61,10 @@ def test_pairs_of_other_code_options_benchmarks_or_machines_are_not_reused(repos
     added = repository.root / "toy/more.py"
     added.touch()
     command = *RANK, "*::test_kept[10]", "--measure=spread", "--resume"
-    code, text = interrupted(repository, "starting over", signal.SIGTERM, *command)
+    code, text = interrupted(repository, "starting over", signal.SIGTERM, *command, PYTHONPATH=tmp_path)
     added.unlink()
     assert code == 2, text
-    changed = "options, benchmarks, working tree, installed packages, machine"
+    changed = "options, benchmarks, working tree, PYTHONPATH, installed packages, machine"
     assert f"rank: starting over, because these changed since the interrupted run: {changed}\n" in text
     assert json.loads(kept.read_text()) == before, "nothing new was measured"
 
