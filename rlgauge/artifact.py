@@ -31,7 +31,7 @@ class Artifact:
         shard: (number, count) of the shard; None for all cases.
         cases: number of cases in all shards; None in older artifacts.
         anchor: the comparison with an older revision, if any.
-        told: additional lines for the report.
+        notes: additional lines for the report.
         complete: whether the run was completed rather than interrupted.
         fingerprints: hashes of both sides and the installed packages, see :mod:`.resume`.
     """
@@ -49,7 +49,7 @@ class Artifact:
     shard: tuple[int, int] | None = None
     cases: int | None = None
     anchor: Artifact | None = None
-    told: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list, metadata={"older": "told"})
     complete: bool = True
     fingerprints: dict[str, str] = field(default_factory=dict)
 

@@ -87,5 +87,5 @@ def combine(parts: Mapping[str, Artifact]) -> Artifact:
         records=records,
         shard=None,
         anchor=None,
-        told=list(dict.fromkeys(line for part in parts.values() for line in part.told)),
+        notes=list(dict.fromkeys(line for part in parts.values() for line in part.notes)),
     )

@@ -340,13 +340,13 @@ class Pairs:
         if first:
             self.once[name] = bool(base.get("once") or head.get("once"))
             self.compared.add(name)
-            record.answer_changed = not self.same(name, *files)
-            if record.answer_changed:
+            record.output_changed = not self.same(name, *files)
+            if record.output_changed:
                 self.rechecked.add(name)
                 files[0].replace(self.first_output(name))
         elif recheck and not self.same(name, self.first_output(name), files[0]):  # base differs from itself
             self.rechecked.remove(name)
-            record.answer_changed = False
+            record.output_changed = False
         return True
 
     def close_prepared(

@@ -317,7 +317,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         compared.append(("gate, against the anchor", artifact.anchor, outcome.anchor))
     for title, one, found in compared:
         terminalreporter.section(title)
-        for line in [*one.told, *report.summary(found)]:
+        for line in [*one.notes, *report.summary(found)]:
             terminalreporter.write_line(line)
         for line in found.wrong:
             terminalreporter.write_line(line, red=True)

@@ -136,7 +136,7 @@ def comparison(artifact: Artifact, outcome: Outcome, role: str) -> str:
         f"### Speed of {artifact.head} against {role}{artifact.base[:12]}: {WORDS[outcome.own_code]}",
         "",
         f"{counted(outcome)}; {artifact.seconds / 60:.1f} min on {artifact.machine['cpu_model']}.",
-        *artifact.told,
+        *artifact.notes,
     ]
     lines += [f"\n**{reason}**" for reason in outcome.wrong]
     if shown:

@@ -135,7 +135,7 @@ class Record:
         confirm: blocks of each pair of the confirmation.
         calls: calls of each side in a block, one number per pair of the screen and then of the confirmation; older
             artifacts have none.
-        answer_changed: whether the outputs of base and head differ for the same inputs.
+        output_changed: whether the outputs of base and head differ for the same inputs.
         counters: exact counts of base and head.
         memory: page faults and growth per call of base and head, which vary slightly on identical code.
         words: message for the report, such as the last error output of a worker that failed.
@@ -146,7 +146,7 @@ class Record:
     screen: list[Pair] = field(default_factory=list)
     confirm: list[Pair] = field(default_factory=list)
     calls: list[int] = field(default_factory=list)
-    answer_changed: bool = False
+    output_changed: bool = field(default=False, metadata={"older": "answer_changed"})
     counters: tuple[dict[str, int], dict[str, int]] = field(default_factory=lambda: ({}, {}))
     memory: tuple[dict[str, int], dict[str, int]] = field(default_factory=lambda: ({}, {}))
     words: str = ""
@@ -380,7 +380,7 @@ def finding_of(record: Record, direction: int, p: float | None, rule: Rule) -> F
     futile = bool(direction and stopped_for_futility([confirm_log_ratios(record, direction)], rule)[0])
     significant = p is not None and p <= rule.level
     early = p is not None and not significant and (futile or len(record.confirm) < rule.most)
-    notes = [CHANGED] if record.answer_changed else []
+    notes = [CHANGED] if record.output_changed else []
     risen = increases(*record.counters)
     memory = {name: both for name, both in increases(*record.memory).items() if exceeds_noise(name, *both)}
     notes += [f"{name} {before} -> {after}" for name, (before, after) in (risen | memory).items()]
@@ -396,7 +396,7 @@ def finding_of(record: Record, direction: int, p: float | None, rule: Rule) -> F
         verdict = "inconclusive"
     if "graphs" in risen:
         verdict = "slower"
-    if verdict == "faster" and record.answer_changed:
+    if verdict == "faster" and record.output_changed:
         verdict = "ok"  # a speed-up that changes the output is not one
     return Finding(
         verdict=verdict,

@@ -131,7 +131,7 @@ class Gate:
             records=self.records,
             shard=self.shard,
             cases=len(self.names),
-            told=list(self.notes),
+            notes=list(self.notes),
             complete=complete,
             fingerprints=dict(self.fingerprints),
         )

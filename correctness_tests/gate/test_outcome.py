@@ -73,7 +73,7 @@ def test_only_slower_and_gone_fail_and_only_where_not_allowed():
 
 def test_strict_fails_inconclusive_cases_and_changed_outputs():
     undecided = timed(SLOW[:4], SLOW[:9])
-    for record in (undecided, timed([0.0] * 4, answer_changed=True)):
+    for record in (undecided, timed([0.0] * 4, output_changed=True)):
         assert [outcome([("other", "because")], strict, other=record)[1] for strict in (False, True)] == [0, 1]
     assert outcome([], True, **{SAME: undecided}) == ([], 0)
 
@@ -187,7 +187,7 @@ def test_a_pattern_without_a_reason_is_refused(text):
 
 def test_an_artifact_is_read_as_written_or_refused_in_a_line(tmp_path):
     file = tmp_path / "gate.json"
-    whole = Artifact(**ABOUT, records=GOOD, allowed=[("a", "why")], strict=True, shard=(1, 2), told=["more"])
+    whole = Artifact(**ABOUT, records=GOOD, allowed=[("a", "why")], strict=True, shard=(1, 2), notes=["more"])
     whole.anchor = Artifact(**ABOUT | {"base": "older"}, records=GOOD)
     file.write_text(whole.to_json())
     assert read(file) == whole

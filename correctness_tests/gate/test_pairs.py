@@ -73,7 +73,7 @@ def test_outputs_and_exact_counts_are_requested_in_the_first_pair_alone(tmp_path
     assert [(request["output"] is None, request["exact"]) for _, _, request in log] == [(False, True)] * 2 + [
         (True, False)
     ] * 2
-    assert not record.answer_changed
+    assert not record.output_changed
 
 
 def test_an_output_that_is_ignored_is_not_requested(tmp_path):  # saving a lazy array may be costly
@@ -81,7 +81,7 @@ def test_an_output_that_is_ignored_is_not_requested(tmp_path):  # saving a lazy 
     workers, log = workers_of(returning(), returning())
     assert pairs.prepare(workers, "a", record)
     assert [request["output"] for _, _, request in log] == [None, None]
-    assert not record.answer_changed
+    assert not record.output_changed
 
 
 @pytest.mark.parametrize(("tolerance", "changed"), [(0.2, False), (0.05, True)])
@@ -89,7 +89,7 @@ def test_each_case_has_its_own_tolerance(tmp_path, tolerance, changed):
     pairs, record = pairs_of(tmp_path, tolerances={"a": tolerance, "b": 0.1}), Record()
     workers, _ = workers_of(returning(1.0), returning(1.1))
     pairs.prepare(workers, "a", record)
-    assert record.answer_changed is changed
+    assert record.output_changed is changed
 
 
 @pytest.mark.parametrize(("again", "changed"), [(1.0, True), (3.0, False)])
@@ -97,10 +97,10 @@ def test_an_output_that_base_does_not_repeat_is_not_a_change(tmp_path, again, ch
     pairs, record = pairs_of(tmp_path, tolerances={"a": 0.0}), Record()
     workers, _ = workers_of(returning(1.0, again, again), returning(2.0, 1.0, 1.0))
     pairs.prepare(workers, "a", record)
-    assert record.answer_changed
+    assert record.output_changed
     for _ in range(2):
         pairs.prepare(workers, "a", record)
-        assert record.answer_changed is changed
+        assert record.output_changed is changed
 
 
 FAILED, SKIPPED, ABSENT = {"failed": "why"}, {"skipped": "why"}, {"failed": "long", "absent": "why"}

@@ -336,7 +336,7 @@ def test_a_case_that_was_not_timed_keeps_its_state_and_words(state):
 
 @pytest.mark.parametrize("times", [([0.0] * 4,), (FAST[:4], FAST), (FAST[:4], FAST[:7]), (SLOW[:4], EVEN)])
 def test_more_compiled_graphs_are_slower_at_any_time(times):
-    found = verdict_on(timed(*times, counters=({"graphs": 1}, {"graphs": 2}), answer_changed=True))
+    found = verdict_on(timed(*times, counters=({"graphs": 1}, {"graphs": 2}), output_changed=True))
     assert (found.verdict, found.notes) == ("slower", ["output changed", "graphs 1 -> 2"])
 
 
@@ -347,7 +347,7 @@ def test_other_counters_that_rise_are_noted():
 
 
 def test_a_speed_up_that_changes_the_output_is_not_faster():
-    changed = [verdict_on(timed(v[:4], v, answer_changed=True)) for v in (FAST, SLOW, EVEN)]
+    changed = [verdict_on(timed(v[:4], v, output_changed=True)) for v in (FAST, SLOW, EVEN)]
     assert [found.verdict for found in changed] == ["ok", "slower", "ok"]
     assert all(found.notes == ["output changed"] for found in changed)
     assert verdict_on(timed(FAST[:4], FAST)) == replace(changed[0], verdict="faster", notes=[])

@@ -65,11 +65,11 @@ def test_cases_are_sorted_worst_first_without_canaries():
 
 def test_markdown_of_a_run():
     records = {
-        "slow": timed(SLOW[:4], SLOW, answer_changed=True),
+        "slow": timed(SLOW[:4], SLOW, output_changed=True),
         "lost": Record(state="gone"),
         "kept": Record(state="new"),
     }
-    artifact, outcome = decided(records, allowed=[("lost", "a | b")], told=["toy: base a, head b", "more"])
+    artifact, outcome = decided(records, allowed=[("lost", "a | b")], notes=["toy: base a, head b", "more"])
     assert report.markdown(artifact, outcome).splitlines() == [
         "### Speed of a head against bbbbbbbbbbbb: failed",
         "",

@@ -138,7 +138,7 @@ def test_outputs_are_compared_as_the_mark_says(ran):
     records = {name.partition("::")[2]: record for name, record in ran.artifact["records"].items() if "::" in name}
     untimed = {name for name, record in records.items() if record["state"] != "timed"}
     assert untimed == {"test_inputs", "test_inputs_in_a_dict"}, ran.text
-    assert {name for name, record in records.items() if record["answer_changed"]} == {
+    assert {name for name, record in records.items() if record["output_changed"]} == {
         "test_far",
         "TestMarked::test_narrowed",
     }

@@ -64,8 +64,8 @@ CASES = {name: Record(screen=[[(1.0, 1.0)]] * 2) for name in "abcd"}
 
 def test_notes_of_all_shards_are_kept_once():
     parts = shards(CASES, 2, cases=len(CASES))
-    parts["1.json"].told, parts["2.json"].told = ["benchmarks: a", "warning 1"], ["benchmarks: a", "warning 2"]
-    assert merge_artifacts(parts).told == ["benchmarks: a", "warning 1", "warning 2"]
+    parts["1.json"].notes, parts["2.json"].notes = ["benchmarks: a", "warning 1"], ["benchmarks: a", "warning 2"]
+    assert merge_artifacts(parts).notes == ["benchmarks: a", "warning 1", "warning 2"]
 
 
 def test_the_canaries_of_each_shard_count():

@@ -55,6 +55,6 @@ def test_a_pair_runs_in_an_environment_with_pytest_and_pytest_benchmark_alone(tm
         measured = Pairs(sides, 3, 60.0, dict.fromkeys(names, 0.0), layout.folder, random.Random(0))
         measured.measure(records, names, cores(all_cores=False), "screen")
     assert {record.state: record.words for record in records.values()} == {"timed": ""}
-    assert [record.answer_changed for record in records.values()] == [False] * 3
+    assert [record.output_changed for record in records.values()] == [False] * 3
     ratios = [log_ratio(record.screen[0]) for record in records.values()]
     assert ratios == pytest.approx([0.0, 0.0, 0.05], abs=0.02)
