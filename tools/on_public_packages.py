@@ -263,10 +263,10 @@ class Trial:
         plain = plain[:-2] if plain[-2:-1] == ["-k"] else plain
         for number in range(TRIES):
             self.slow(turns)
-            _, told = self.gate([self.package.named, *plain], TRIAL_RULE, TRIAL_SEED + number)
-            pairs = told.records[self.package.named].screen
+            _, trial = self.gate([self.package.named, *plain], TRIAL_RULE, TRIAL_SEED + number)
+            pairs = trial.records[self.package.named].screen
             if not pairs:
-                raise Failed(f"{self.package.named}: not timed: {told.records[self.package.named]}"[:300])
+                raise Failed(f"{self.package.named}: not timed: {trial.records[self.package.named]}"[:300])
             slowdown = math.expm1(median(map(log_ratio, pairs)))
             trials.append((turns, round(slowdown, 4)))
             if SLOWDOWN / 2 <= slowdown <= 2 * SLOWDOWN:
@@ -285,8 +285,8 @@ class Trial:
             row["turns"], row["trials"] = self.calibrated()
             self.slow(row["turns"])
         start = time.monotonic()
-        row["code"], told = self.gate(self.package.arguments, self.rule, seed)
-        outcome = told.decide()
+        row["code"], run = self.gate(self.package.arguments, self.rule, seed)
+        outcome = run.decide()
         findings = {name: found for name, found in outcome.findings.items() if not is_canary(name)}
         row |= {
             "minutes": round((time.monotonic() - start) / 60, 1),
@@ -352,14 +352,14 @@ def table(results: Path) -> str:
             if run == "slowdown":
                 found.setdefault(row["package"], named is not None and named["verdict"] == "slower" and not wrong)
         verdicts = ", ".join(f"{count} {name}" for name, count in sorted(row.get("verdicts", {}).items()))
-        told = f"{len(slower) - len(wrong)} of {len(hit)} affected, " if run == "slowdown" and hit else ""
+        affected = f"{len(slower) - len(wrong)} of {len(hit)} affected, " if run == "slowdown" and hit else ""
         about = ""
         if named:
             about = named["verdict"]
             if named["low"] is not None:
                 about += f" {named['ratio']:.3f} [{named['low']:.3f}, {named['high']:.3f}]"
         cells = [number, row["package"], row["kind"], run, row.get("code", "none"), verdicts or failure(row)]
-        cells += [f"{told}{len(wrong)} others" if verdicts else "", about, row.get("minutes", "")]
+        cells += [f"{affected}{len(wrong)} others" if verdicts else "", about, row.get("minutes", "")]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     asked = {row["package"] for row in starts.values() if row["run"] == "slowdown"}
     lines += [

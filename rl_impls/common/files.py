@@ -29,17 +29,17 @@ def write_whole(path: Path, data: bytes) -> None:
         raise
 
 
-def copy_whole(source: Path, target: Path) -> None:
+def copy_whole(original: Path, copy: Path) -> None:
     """Copy a file that :func:`write_whole` wrote, atomically and, where hard links are possible, without extra space.
 
     Raises:
-        OSError: the copy cannot be written; the old content of `target` is kept.
+        OSError: the copy cannot be written; the old content of `copy` is kept.
     """
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    temporary = copy.with_name(f".{copy.name}.{os.getpid()}")
     try:
-        os.link(source, temporary)
-        os.replace(temporary, target)
+        os.link(original, temporary)
+        os.replace(temporary, copy)
     except OSError:
-        write_whole(target, source.read_bytes())
+        write_whole(copy, original.read_bytes())
     finally:
         temporary.unlink(missing_ok=True)

@@ -322,7 +322,7 @@ class Workers:
             self.receive(found, min(SLICE, self.timeout))
         return [found[index] for index in range(self.actors)]
 
-    def settle(self):
+    def discard_answers(self):
         """Wait for all outstanding answers and discard them."""
         self.check_open()
         while self.owed[0]:

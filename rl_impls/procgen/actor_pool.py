@@ -140,13 +140,13 @@ class ActorPool(Workers):
 
     def state(self):
         """Return the state of all environments, after all requested rollouts are played and dropped."""
-        self.settle()
+        self.discard_answers()
         self.tell([("get_state",)] * self.actors)
         return join_states(self.answers())
 
     def restore(self, state):
         """Drop requested rollouts and restore all environments to a state that :meth:`state` returned."""
-        self.settle()
+        self.discard_answers()
         slices = [env_slice(self.config, index) for index in range(self.actors)]
         self.tell([("set_state", slice_state(state, envs)) for envs in slices])
         self.answers()

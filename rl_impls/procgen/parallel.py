@@ -90,7 +90,7 @@ class PoolLoop(TimedLoop):
         If ``number`` does not follow the previous one, rollouts played ahead are dropped.
         """
         if self.requested is None or number != self.taken + 1:
-            self.pool.settle()
+            self.pool.discard_answers()
             self.requested = number - 1
         self.taken = number
         self.request_until(min(number + self.ahead, last))
@@ -105,7 +105,7 @@ class PoolLoop(TimedLoop):
             self.pool.request(self.requested)
 
     def reset(self):
-        self.pool.settle()  # otherwise A3C's workers would apply late gradients to the initial weights
+        self.pool.discard_answers()  # otherwise A3C's workers would apply late gradients to the initial weights
         self.trained.reset()
         self.restart_from(self.start)
         self.clock.reset()
@@ -147,7 +147,7 @@ class PoolLoop(TimedLoop):
         return join_parts(learner=self.trained.state(), env=pack(env_state))
 
     def load_state(self, state):
-        self.pool.settle()
+        self.pool.discard_answers()
         self.trained.load_state(part_of(state, "learner"))
         self.restart_from(unpack(part_of(state, "env")))
 

@@ -227,10 +227,11 @@ def draw_chunk(config, rng, step):
 
     -> explore bool[T, N], random_actions i32[T, N], draws i32[T, N, 3], rows i64[U, B]
     """
-    shape, every = (config.num_steps, config.num_envs), config.train_frequency
+    shape, train_frequency = (config.num_steps, config.num_envs), config.train_frequency
     explore = rng.random(shape) < epsilon(step + np.arange(config.num_steps) * config.num_envs)[:, None]
     random_actions = rng.integers(ACTIONS, size=shape).astype(np.int32)
-    played = -(np.arange(every, explore.size + 1, every) // -config.num_envs) * config.num_envs  # before each update
+    updates_at = np.arange(train_frequency, explore.size + 1, train_frequency)
+    played = -(updates_at // -config.num_envs) * config.num_envs  # before each update
     stored = np.minimum(config.warm_up + step + played, config.capacity)  # the warm-up may have stored up to N - 1 more
     rows = np.array([rng.choice(count, config.batch_size, replace=False) for count in stored])
     return explore, random_actions, draw(rng, *shape), rows
