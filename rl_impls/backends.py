@@ -95,13 +95,8 @@ class Backend:
         The op is looked up in the workload's module for the library, such as ``_torch``, then in its module
         ``shared_ops``, which holds the ops that are written once for all libraries.
 
-        Args:
-            workload: name of a package in :func:`workloads`.
-            op: name of a function in these modules.
-            config: configuration of the op by name.
-            example: example arguments; later calls use the same shapes and dtypes.
-            options: an instance of the workload's ``Options``, such as one of :func:`forms`.
-            compiler: records the compiled functions; defaults to :meth:`new_compiler`.
+        `example` has arguments with the shapes and dtypes of later calls. `options` is an instance of the workload's
+        ``Options``, such as one of :func:`forms`. `compiler`, by default a new one, records the compiled functions.
 
         Raises:
             BackendUnavailable: the backend cannot run on this machine.
@@ -202,9 +197,7 @@ def _torch_from_host(array: Array) -> Array:
 
 
 def _torch_cuda_from_host(array: Array) -> Array:
-    import torch
-
-    return torch.from_numpy(array).to("cuda")
+    return _torch_from_host(array).to("cuda")
 
 
 def _torch_to_host(out: Array) -> Array:
@@ -248,10 +241,6 @@ def _jax_pending() -> bool:
     return any(not array.is_deleted() and not array.is_ready() for array in jax.live_arrays())
 
 
-def _no_defaults(device: str) -> None:
-    """NumPy has none to set."""
-
-
 def _torch_defaults(device: str) -> None:
     """On CUDA, compute float32 convolutions in float32; by default torch rounds their inputs to TF32."""
     if device == "cuda":
@@ -269,7 +258,7 @@ def _jax_defaults(device: str) -> None:
         jax.config.update("jax_default_matmul_precision", "highest")
 
 
-DEFAULTS = {"numpy": _no_defaults, "torch": _torch_defaults, "jax": _jax_defaults}
+DEFAULTS = {"numpy": lambda device: None, "torch": _torch_defaults, "jax": _jax_defaults}
 
 ARRAYS = {
     "numpy": Arrays(lambda array, device: array.copy(), _same, _same, _same, _never),
@@ -278,10 +267,6 @@ ARRAYS = {
     # a compiled function accepts NumPy arrays and copies them faster than device_put
     "jax": Arrays(_jax_to_device, _same, _jax_to_host, _jax_wait, _jax_pending),
 }
-
-
-def _here() -> None:
-    return None
 
 
 def _no_torch_cuda() -> str | None:
@@ -313,9 +298,9 @@ def _no_neuron() -> str | None:
 
 
 DEVICES: dict[tuple[str, str], Callable[[], str | None]] = {
-    ("numpy", "cpu"): _here,
-    ("torch", "cpu"): _here,
-    ("jax", "cpu"): _here,
+    ("numpy", "cpu"): lambda: None,
+    ("torch", "cpu"): lambda: None,
+    ("jax", "cpu"): lambda: None,
     ("torch", "cuda"): cache(_no_torch_cuda),
     ("jax", "cuda"): cache(_no_jax_cuda),
     ("torch", "neuron"): _no_neuron,

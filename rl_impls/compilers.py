@@ -85,26 +85,22 @@ def trace(module: Any, example: tuple[Any, ...], guard: Any = None) -> Compiled:
 
     check_module("torch-trace", module)
 
-    def freeze(traced: Any) -> Function:
-        frozen = torch.jit.freeze(traced)
-        call: Function = guard()(lambda *args: frozen(*args)) if guard else frozen
-        for _ in range(3):  # the profiling executor specialises during the first calls
-            call(*example)
-        return call
-
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning), torch.no_grad():
         traced = torch.jit.trace(module.eval(), example)
+
+    def freeze() -> Function:
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+            frozen = torch.jit.freeze(traced)
+            call: Function = guard()(lambda *args: frozen(*args)) if guard else frozen
+            for _ in range(3):  # the profiling executor specialises during the first calls
+                call(*example)
+        return call
 
     def load(params: Any) -> Function:
         module.load(params)  # the traced module shares its parameters
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            return freeze(traced)
+        return freeze()
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return Compiled(freeze(traced), load)
+    return Compiled(freeze(), load)
 
 
 def compile_(function: Any, example: tuple[Any, ...], guard: Any = None, **options: Any) -> Any:
@@ -167,8 +163,7 @@ def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bo
     buffer = io.BytesIO()
     inputs = tuple(torch.as_tensor(value) for value in example)
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         torch.onnx.export(module.eval(), inputs, buffer, dynamo=True, verbose=False, optimize=False)
     model = onnx.load_from_string(buffer.getvalue())
     names = [value.name for value in model.graph.input]

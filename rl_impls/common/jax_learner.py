@@ -50,6 +50,8 @@ def identity(tree):
 
 
 MOMENTS = {"first": "mu", "second": "nu"}  # optax's names of Adam's moments
+DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}  # by the ``precision`` option
+LAYOUT = ("NHWC", "HWIO", "NHWC")  # of the images, kernel and output of a convolution
 
 
 class Trained(Op):

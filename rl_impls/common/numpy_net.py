@@ -1,4 +1,4 @@
-"""Layers of image nets in NumPy; they compute in the dtype of their inputs.
+"""Layers in NumPy; they compute in the dtype of their inputs.
 
 Axes: B images of Y rows and X columns of pixels.
 """

@@ -10,12 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ..common.jax_learner import Learner, to_device
+from ..common.jax_learner import DTYPES, LAYOUT, Learner, to_device
 from .net import NORM_EPS, NORM_RATE, STRIDES, has_norm, is_running
 from .options import check_supported
-
-DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
-LAYOUT = ("NHWC", "HWIO", "NHWC")  # of input, kernel and output
 
 
 def normalised(params, k, h, learning):

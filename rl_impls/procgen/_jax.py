@@ -10,13 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ..common.jax_learner import Net, Trained, to_device
+from ..common.jax_learner import DTYPES, LAYOUT, Net, Trained, to_device
 from ._numpy import STD_EPS, sample_actions
 from .net import BLOCKS, STAGES, STRIDES, net_of
 
-DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 BORDER = ((0, 0), (1, 1), (1, 1), (0, 0))  # padding of one pixel
-LAYOUT = ("NHWC", "HWIO", "NHWC")  # of images, kernel and output
 
 
 def logits_and_values(params, obs, dtype=jnp.float32):

@@ -8,15 +8,13 @@ import numpy as np
 import optax
 from jax.sharding import SingleDeviceSharding
 
-from ..common.jax_learner import Learner, Net, device_of, to_device
+from ..common.jax_learner import DTYPES, Learner, Net, device_of, to_device
 from ..common.op import Op
 from ..params import layers
 from ._numpy import Remember, assemble
 from .env import Geometry
 from .jax_env import State, step
 from .options import check_supported
-
-DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 
 
 def q_values(params, obs, dtype=jnp.float32):

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..common.jax_learner import ProgramLoop, to_device
-from ._jax import DTYPES, TrainStep, as_arrays, as_state, make_update, select_actions
+from ..common.jax_learner import DTYPES, ProgramLoop, to_device
+from ._jax import TrainStep, as_arrays, as_state, make_update, select_actions
 from .env import Geometry
 from .jax_env import observe, step
 from .loop import games_in, state_of, stored_in

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from ..common.jax_learner import Learner, Net, to_device
+from ..common.jax_learner import DTYPES, Learner, Net, to_device
 from . import jax_env
 from ._numpy import COSINES, NOISY, stored_fields
 from .memory import FRAMES, gather
@@ -158,7 +158,6 @@ def onehot_matmul(states, w):
 
 
 COSINES_OF = {"direct": cosines_direct, "doubling": cosines_by_doubling}
-DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 
 
 def net_of(options, first=jnp.matmul):

@@ -9,6 +9,7 @@ arguments and the result of the op that they return.
 
 import numpy as np
 
+from ..common.numpy_net import relu
 from .memory import Fields, gather
 from .memory import stack as stack_frames
 from .one_by_one import for_agents
@@ -84,11 +85,6 @@ def noisy(params, noise):
 def linear(h, w, b):
     """Fully connected layer, ``h w + b``: f[..., B, I], f[..., I, O], f[..., O] -> f[..., B, O]."""
     return h @ w + b[..., None, :]
-
-
-def relu(h):
-    """Return ``max(h, 0)``."""
-    return np.maximum(h, 0)
 
 
 def quantiles(params, states, taus, noise=None):
