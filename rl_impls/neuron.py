@@ -269,12 +269,9 @@ class NeuronModel:
 
     @classmethod
     def restore(cls, folder: str | os.PathLike[str], module: Any, api: str | None = None) -> Self:
-        """Return a saved model and load its weights into `module`; traced models are not traced again.
+        """Return a saved model and load its weights into `module`, which has the same architecture.
 
-        Args:
-            folder: folder written by :meth:`save`.
-            module: a module of the same architecture.
-            api: ``xla`` or ``native``; defaults to the installed one.
+        Traced models are not traced again. `api` is the installed one by default.
 
         Raises:
             ValueError: a file is missing, added or damaged, or the model has another architecture or api. The module

@@ -68,12 +68,8 @@ def digest(params: Mapping[str, npt.NDArray[np.generic]], metadata: Mapping[str,
 def load(path: str | os.PathLike[str], like: Mapping[str, npt.NDArray[np.generic]] | None = None) -> Params:
     """Return the arrays of a safetensors file by name.
 
-    Args:
-        path: the file.
-        like: arrays whose names, shapes and dtypes the file must match; None accepts any.
-
     Raises:
-        CheckpointError: the file is corrupt or truncated, or does not match ``like``.
+        CheckpointError: the file is corrupt or truncated, or does not match the names, shapes and dtypes of `like`.
     """
     params, _ = load_with_metadata(path)
     return params if like is None else match(path, params, like)

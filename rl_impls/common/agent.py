@@ -20,13 +20,7 @@ class Agent(ABC):
     """An agent that can be trained, evaluated, saved and resumed.
 
     If its configuration has ``weights``, the number of weights of its net, they and ``batch_size`` determine the
-    default number of threads.
-
-    Args:
-        backend: backend that computes, or ``auto``.
-        form: named set of optimisations.
-        seed: seed of all random numbers.
-        config: remaining fields of ``Config``.
+    default number of threads. All arguments but the seed are fields of ``Config``.
 
     Raises:
         ValueError: an invalid argument, here or in a method; the agent is left unchanged.

@@ -36,12 +36,9 @@ def main(
 
     Every field of the agent's configuration is an option of ``train``.
 
-    Args:
-        agent: agent class of the workload.
-        arguments: command line; defaults to that of this process.
-        steps: default of ``--steps``, in the agent's unit.
-        others: additional commands by name; each returns a text to print. A parameter with the name of a field becomes
-            an option, None if it is not given; any other parameter is a path.
+    `arguments` are by default those of this process, and `steps` is the default of ``--steps``. `others` are further
+    commands by name; each returns a text to print. A parameter with the name of a field becomes an option, None if it
+    is not given; any other parameter is a path.
     """
     with quiet_pipe():
         options = parser(agent, steps, others).parse_args(arguments)

@@ -167,12 +167,9 @@ class ProcgenVectorEnv(VectorEnv):
     def reset(self, *, seed=None, options=None):
         """Start all games; return frames u8[N, 64, 64, 3] and infos.
 
-        Without a seed, the first call changes nothing, since the games start in the constructor; a later one ends all
-        episodes, and each environment continues with the next level that it samples.
-
-        Args:
-            seed: restart the games with this seed, an integer from 0 to 2**31 - 1.
-            options: must be empty or None.
+        A `seed` from 0 to 2**31 - 1 restarts the games. Without one, the first call changes nothing, since the games
+        start in the constructor; a later one ends all episodes, and each environment continues with the next level that
+        it samples. There are no `options`.
         """
         self.check_open("reset")
         if "reset_mask" in (options or {}):
@@ -190,10 +187,7 @@ class ProcgenVectorEnv(VectorEnv):
         return self.observe(), self.infos()
 
     def step(self, actions):
-        """Step all games.
-
-        Args:
-            actions: int[N] from 0 to 14.
+        """Step all games by `actions`, int[N] from 0 to 14.
 
         Returns:
             frames u8[N, 64, 64, 3], rewards f32[N], terminated bool[N], truncated bool[N], infos.

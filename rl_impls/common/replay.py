@@ -8,11 +8,7 @@ PUSHED = "pushed"
 class Replay:
     """Ring buffer of the last `capacity` items, with one array per field.
 
-    ``Replay(1000, state=np.zeros(16, np.float32), action=np.int32(0))``
-
-    Args:
-        capacity: maximum number of items.
-        example: an example value for every field, which sets its shape and dtype.
+    ``Replay(1000, state=np.zeros(16, np.float32), action=np.int32(0))``: the example of a field sets shape and dtype.
 
     Raises:
         ValueError: invalid arguments, here or in a method; the buffer is left unchanged.

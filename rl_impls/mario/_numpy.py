@@ -51,15 +51,10 @@ def normalised(params, k, h, learning):
 
 
 def q_values(params, obs, learning=False):
-    """Return the Q-values of observations: three convolutions and a hidden layer (Mnih et al. 2015).
+    """Return the Q-values: three convolutions and a hidden layer (Mnih et al. 2015).  u8[B, 4, S, S] -> f[B, A]
 
-    Args:
-        params: weights by name, see :func:`.net.shapes`.
-        obs: u8[B, 4, S, S].
-        learning: whether batch norm uses the statistics of this batch instead of the running ones.
-
-    Returns:
-        f[B, A].
+    ``params`` are weights by name, see :func:`.net.shapes`. With ``learning``, batch norm uses the statistics of this
+    batch instead of the running ones.
     """
     h = obs.transpose(0, 2, 3, 1).astype(params["w_hidden"].dtype) / 255
     for k, stride in enumerate(STRIDES):
@@ -77,13 +72,8 @@ def td_targets(params, target, rewards, next_obs, terminated, gamma):
 
     ``r + gamma (1 - terminated) Q'(s', argmax_a Q(s', a))``; batch norm uses the running statistics.
 
-    Args:
-        params: weights of the online network Q.
-        target: weights of the target network Q'.
-        rewards: f[B].
-        next_obs: u8[B, 4, S, S].
-        terminated: f[B], 1 where the episode ended, else 0.
-        gamma: discount factor.
+    ``params`` are the weights of Q, ``target`` those of the target network Q'. rewards f[B], next_obs u8[B, 4, S, S],
+    terminated f[B], 1 where the episode ended, else 0.
     """
     best = q_values(params, next_obs).argmax(axis=1)
     return rewards + gamma * (1 - terminated) * q_values(target, next_obs)[np.arange(len(best)), best]
@@ -94,12 +84,7 @@ def td_loss(params, obs, actions, td_targets, weights):
 
     ``mean_B w huber(Q(s, a) - target)``, with ``huber(e) = e^2 / 2`` where ``|e| < 1``, else ``|e| - 1 / 2``.
 
-    Args:
-        params: weights of the online network Q, which is trained.
-        obs: u8[B, 4, S, S].
-        actions: i[B].
-        td_targets: f[B], see :func:`td_targets`.
-        weights: f[B], importance-sampling weights.
+    ``params`` are the weights of Q. obs u8[B, 4, S, S], actions i[B], td_targets f[B], importance weights f[B].
     """
     errors = q_values(params, obs, learning=True)[np.arange(len(actions)), actions] - td_targets
     size = np.abs(errors)

@@ -22,14 +22,10 @@ ACTING = Compiler("torch", eager, "cpu", "torch")  # collectors act with torch o
 class Collector:
     """Worker that plays E environments and sends what they return.
 
-    Args:
-        config: configuration of the pipeline, see :class:`.loop.Pipeline`.
-        index: index of the collector.
-        life: 0 for the first collector of an index, another number for each replacement; part of the seed of the games.
-        senders: one :class:`.transport.Sender` per environment.
-        weights: a :class:`.weights.SharedWeights`, or None if new weights come as messages.
-        newest: initial version and weights, arrays by name.
-        options: options of acting.
+    ``config`` is that of :class:`.loop.Pipeline`. ``life`` is 0 for the first collector of an ``index``, another number
+    for each replacement; it is part of the seed of the games. There is one :class:`.transport.Sender` per environment.
+    ``weights`` is a :class:`.weights.SharedWeights`, or None if new weights come as messages; ``newest`` is the initial
+    version and weights, arrays by name.
     """
 
     def __init__(self, config, index, life, senders, weights, newest, options):
@@ -125,13 +121,8 @@ class Collector:
 class Collectors(Workers):
     """C collectors in processes; one that dies is replaced by one that begins other episodes.
 
-    Args:
-        config: configuration of the pipeline, see :class:`.loop.Pipeline`.
-        transport: transport of the experiences, with a sender per environment.
-        options: options of acting and publication, and ``priority``.
-        params: first weights.
-        version: their version.
-        replaced: number of collectors that these and earlier ones replace; it changes the seeds of the games.
+    ``config`` is that of :class:`.loop.Pipeline`; ``params`` are the first weights. ``replaced`` is the number of
+    collectors that these and earlier ones replace; it changes the seeds of the games.
 
     Attributes:
         newest: version and weights, arrays by name, of the last publication.

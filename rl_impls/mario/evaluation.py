@@ -23,13 +23,7 @@ def evaluate(config, weights, episodes, seed, options):
     """Play episodes; return ``return``, ``length`` and ``distance`` of each, f64[episodes].
 
     Environments side by side play equal shares of the episodes, so that short episodes are not over-represented.
-
-    Args:
-        config: configuration of the pipeline, see :class:`.loop.Pipeline`.
-        weights: arrays by name.
-        episodes: number of episodes.
-        seed: seed of levels and actions.
-        options: only the options of acting are used.
+    ``config`` is that of :class:`.loop.Pipeline`, and ``seed`` that of levels and actions.
     """
     num_envs, rng = min(episodes, SIDE_BY_SIDE), np.random.default_rng(seed)
     config = {**config, "num_envs": num_envs, "seed": int(rng.integers(2**31))}

@@ -124,10 +124,7 @@ class Pipeline(TimedLoop):
       deliver at a time;
     - ``seed``: seed of all random numbers.
 
-    Args:
-        config: configuration by name.
-        options: optimisations of all parts.
-        backend: backend of the learner; collectors act with torch on the CPU.
+    ``backend`` is that of the learner; collectors act with torch on the CPU.
 
     Raises:
         BackendUnavailable: the game is not installed, or torch, or the backend cannot run.

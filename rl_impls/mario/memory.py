@@ -138,13 +138,8 @@ class FrameReplay:
     def push_batch(self, lane, frames, actions, rewards, terminated, times):
         """Store n steps of an environment, as n calls of :meth:`push` would.
 
-        Args:
-            lane: index of the environment.
-            frames: u8[n, side, side], oldest first; n, at least 1, may exceed the lane.
-            actions: i32[n].
-            rewards: f32[n].
-            terminated: bool[n], whether each step ended its episode.
-            times: i32[n], index of each step in its episode.
+        frames u8[n, side, side], oldest first, actions i32[n], rewards f32[n], terminated bool[n], times i32[n]; n, at
+        least 1, may exceed the lane.
         """
         ring, behind, base, count = self.rings[lane], self.stack - 1, lane * self.length, len(times)
         ring.store(frames, actions, rewards, terminated, times)
@@ -311,12 +306,8 @@ class PrioritisedReplay(FrameReplay):
     def draw(self, uniforms):
         """Sample rows by priority, one from each of B equal parts of the sum of priorities.
 
-        Args:
-            uniforms: f32 or f64[B] from 0 to 1, the position of each sample in its part.
-
-        Returns:
-            rows i64[B], and importance weights f32[B]: ``(N P(row))^-beta`` over the largest in the batch, N valid
-            rows.
+        ``uniforms``, f32 or f64[B] from 0 to 1, are the position of each sample in its part. Returns rows i64[B], and
+        importance weights f32[B]: ``(N P(row))^-beta`` over the largest in the batch, N valid rows.
         """
         total, batch_size = self.tree.total, len(uniforms)
         if not total > 0:

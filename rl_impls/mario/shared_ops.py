@@ -203,11 +203,7 @@ transport = Handover
 
 
 class Reader:
-    """Worker that receives the newest weights of a learner.
-
-    Args:
-        weights: a :class:`.weights.SharedWeights`, or None if they come as messages.
-    """
+    """Worker that gets a learner's newest weights from a :class:`.weights.SharedWeights` or, if None, as messages."""
 
     def __init__(self, weights):
         self.weights, self.version, self.params = weights, 0, {}

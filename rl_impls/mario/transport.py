@@ -39,9 +39,7 @@ def check_learner():
 class Sender(ABC):
     """A collector's end of a transport, for one environment. It can be passed only to a process that is starting.
 
-    Args:
-        index: index of the environment.
-        shared: counters of all senders, and other arrays of the transport, in shared memory.
+    ``shared`` has the counters of all senders, and other arrays of the transport, in shared memory.
     """
 
     def __init__(self, index, shared):
@@ -67,11 +65,8 @@ class Sender(ABC):
 class Transport(ABC):
     """Carries the experiences of several environments to the learner.
 
-    Args:
-        streams: number of environments.
-        shape: shape of a frame.
-        capacity: experiences that may wait, over all environments.
-        arrays: shape and dtype of further arrays in shared memory, by name.
+    ``streams`` is the number of environments, ``shape`` that of a frame, and ``capacity`` the number of experiences
+    that may wait, over all environments. ``arrays`` gives shape and dtype of further arrays in shared memory, by name.
     """
 
     def __init__(self, streams, shape, capacity, arrays=None):

@@ -16,8 +16,7 @@ class SharedWeights:
     The learner writes version v to slot v % 2. It sets ``begun`` before it writes a version, and ``newest`` afterwards.
     A reader reads again if its slot may have been overwritten meanwhile.
 
-    Args:
-        params: version 0, arrays by name; all versions have its shapes.
+    ``params`` is version 0, arrays by name; all versions have its shapes.
     """
 
     def __init__(self, params):

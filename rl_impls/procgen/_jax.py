@@ -96,14 +96,8 @@ class Policy:
 class Update(Trained):
     """Gradient step on a batch; the buffers of weights and moments are donated to the compiled step.
 
-    Args:
-        config: ``params``, ``max_grad_norm`` and what the loss reads.
-        example: a batch.
-        loss: ``loss(net, config, *batch)``, with the results of :func:`with_parts`.
-        optimizer: optax transformation.
-        moments: optax's name of each moment, by its name in a state.
-        options: ``precision`` is read.
-        compiler: compiles the update.
+    ``config`` has ``params``, ``max_grad_norm`` and what the loss reads. ``loss(net, config, *batch)`` returns the
+    results of :func:`with_parts`; ``moments`` gives optax's name of each moment by its name in a state.
 
     Attributes:
         parts: policy loss, value loss and entropy of the last batch, f32[3].

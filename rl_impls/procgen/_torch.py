@@ -32,13 +32,9 @@ class Update(Trained):
 
     With several processes, gradients are averaged over all before they are clipped.
 
-    Args:
-        config: ``params``, ``max_grad_norm`` and optionally ``processes`` are read.
-        obs: example images u8[B, 64, 64, 3], a tensor.
-        loss: ``loss(logits, values, *rest of the batch)``, with the results of :func:`with_parts`.
-        optimizer: result of :func:`adam` or :func:`rmsprop`.
-        options: optimisations of the net and the update.
-        compiler: compiles the net.
+    Of ``config``, ``params``, ``max_grad_norm`` and optionally ``processes`` are read. ``obs`` are example images
+    u8[B, 64, 64, 3], a tensor. ``loss(logits, values, *rest)`` takes the rest of the batch and returns the results of
+    :func:`with_parts`; ``optimizer`` is the result of :func:`adam` or :func:`rmsprop`.
 
     Attributes:
         parts: policy loss, value loss and entropy of the last batch, f32[3].

@@ -65,12 +65,8 @@ class Worker(Actor):
 class SharedRmsprop:
     """Optimiser that applies the gradients of a worker's own weights to the shared weights.
 
-    Args:
-        own: the worker's parameters.
-        shared: tensors that view the shared weights in the parameters' layout.
-        squares: tensors that view the shared mean squares likewise.
-        make: ``make(tensors)``, the torch optimiser.
-        count: called after each step.
+    ``shared`` and ``squares`` are tensors that view the shared weights and mean squares, in the layout of the worker's
+    ``own`` parameters. ``make(tensors)`` returns a torch optimiser; ``count()`` is called after each step.
     """
 
     def __init__(self, own, shared, squares, make, count):

@@ -77,16 +77,10 @@ class ActorPool(Workers):
 
     An actor that dies is replaced; the new one starts other episodes and plays the rollouts that are still owed.
 
-    Args:
-        config: configuration of the loop, see :class:`.loop.Loop`, with the number of ``actors``; optionally
-            ``worker_timeout``, the seconds without a sign of life from any actor before it counts as hung.
-        state: initial state of all environments.
-        depth: maximum number of rollouts being played or waiting for the learner, D.
-        options: optimisations of acting.
-        backend: backend of the actors.
-        versions: number of versions of the weights to keep.
-        actor_class: class of the actors.
-        extra: shapes and dtypes of additional shared arrays, by name.
+    ``config`` is that of :class:`.loop.Loop`, with the number of ``actors``; optionally ``worker_timeout``, the seconds
+    without a sign of life from any actor before it counts as hung. ``state`` is the initial state of all environments,
+    ``depth`` is D, and ``versions`` is the number of versions of the weights to keep. ``extra`` gives shapes and dtypes
+    of additional shared arrays, by name.
 
     Attributes:
         shared: result of :func:`shared_memory`.

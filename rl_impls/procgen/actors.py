@@ -37,13 +37,7 @@ def join_states(states):
 class Actor:
     """Plays rollouts of its share of the environments.
 
-    Args:
-        config: configuration of the loop, with all environments.
-        index: index of this actor.
-        life: number of earlier actors in this place.
-        threads: threads that step the environments.
-        options: optimisations of acting.
-        backend: backend of the policy.
+    ``config`` has all environments, ``life`` counts the earlier actors in this place, and ``threads`` step the games.
     """
 
     clock = staticmethod(untimed)

@@ -208,14 +208,9 @@ class ProcgenAgent(Agent):
         return figures | WITHOUT_ACTORS | self.loop.stats() | parts
 
     def evaluate(self, episodes, seed, deterministic=False, game=None, mode=None):
-        """Play without learning; see :func:`.evaluation.evaluate`.
+        """Play episodes on the training levels, and as many on held-out levels; see :func:`.evaluation.evaluate`.
 
-        Args:
-            episodes: number of episodes on the training levels, and again on the held-out levels.
-            seed: seed of the levels and actions.
-            deterministic: take the most likely action instead of sampling.
-            game: game to play; None for the one trained on.
-            mode: difficulty; None for the one trained on.
+        ``deterministic`` takes the most likely actions. ``game`` and ``mode`` are by default those trained on.
 
         Returns:
             ``training_return``, ``training_score`` and ``training_length``, f64[episodes], if game and mode are those

@@ -15,11 +15,7 @@ PARTS = ("policy_loss", "value_loss", "entropy")  # of a loss: means over the st
 class Learner(ABC):
     """Base class of the learners. Every end of a Procgen episode counts as a termination, none as a truncation.
 
-    Args:
-        config: configuration of the loop, see :class:`.loop.Loop`.
-        options: optimisations of the update.
-        backend: backend of the update.
-        clock: ``clock(name)``, called at the end of each phase.
+    ``config`` is that of :class:`.loop.Loop`; ``clock(name)`` is called at the end of each phase.
 
     Attributes:
         update: the update op, which holds the weights; set by a subclass.

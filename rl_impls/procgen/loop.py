@@ -15,13 +15,10 @@ PHASES = ("environment", "inference", "advantages", "gathering", "learning")
 class Loop(TimedLoop):
     """Loop that plays rollouts and learns from them; every reset restores the same start.
 
-    Args:
-        algorithm: ppo, a2c or impala.
-        config: hyperparameters by name, as in :class:`.agent.Config`; ``params``, the initial weights; ``env``, the
-            arguments of :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`; ``seed`` of actions and minibatches;
-            optionally ``env_state``, the state of the environments to start from.
-        options: optimisations of the loop and its update.
-        backend: backend of policy and learner.
+    ``algorithm`` is ppo, a2c or impala. ``config`` has hyperparameters by name, as in :class:`.agent.Config`;
+    ``params``, the initial weights; ``env``, the arguments of
+    :class:`~rl_impls.common.procgen_env.ProcgenVectorEnv`; ``seed`` of actions and minibatches; and optionally
+    ``env_state``, the state of the environments to start from.
 
     Attributes:
         parts: parts of the losses of the last call, f32[I, U, 3], see :data:`.learners.PARTS`.

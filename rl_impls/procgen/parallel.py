@@ -46,13 +46,9 @@ def pool_maker(config, backend):
 class PoolLoop(TimedLoop):
     """Base of loops that learn from the rollouts of an :class:`.actor_pool.ActorPool`.
 
-    Args:
-        config: configuration, see :class:`.loop.Loop`. With the optional ``keep_acting``, actors also play ahead of the
-            last rollout of a call. Benchmarks leave it out: no work may be left running after the timed call.
-        pool: the actors.
-        start: initial state of all environments.
-        trained: weights with ``params``, ``reset``, ``state`` and ``load_state``.
-        clock: a :class:`~rl_impls.common.phases.Phases`.
+    ``config`` is that of :class:`.loop.Loop`. With the optional ``keep_acting``, actors also play ahead of the last
+    rollout of a call. Benchmarks leave it out: no work may be left running after the timed call. ``start`` is the
+    initial state of all environments; ``trained`` has ``params``, ``reset``, ``state`` and ``load_state``.
 
     Attributes:
         ahead: maximum number of rollouts that actors play before the learner has finished the current one.
@@ -158,12 +154,8 @@ class ParallelLoop(PoolLoop):
     With lag 0 the result equals that of :class:`.loop.Loop`. With more, actors play up to ``lag`` rollouts ahead, with
     weights up to ``lag`` rollouts old: the newest at the time an actor begins the rollout.
 
-    Args:
-        algorithm: ppo or impala.
-        config: configuration, see :class:`.loop.Loop`, with the number of ``actors``, ``lag``, and optionally
-            ``cluster``, the address of the Ray cluster that runs the actors.
-        options: optimisations of acting and of the update.
-        backend: backend of actors and learner.
+    ``algorithm`` is ppo or impala. ``config`` is that of :class:`.loop.Loop`, with the number of ``actors``, ``lag``,
+    and optionally ``cluster``, the address of the Ray cluster that runs the actors.
 
     Raises:
         BackendUnavailable, ValueError: see :func:`pool_maker`.

@@ -89,12 +89,8 @@ class SnakeEnv(gymnasium.Env):
     Food is placed on free cell number ``draw % free cells``, row by row; the start cell and the heading are chosen in
     the same way.
 
-    Args:
-        starting_blocks: initial length of the snake, in cells; also as ``startingBlocks``.
-        dim: number of rows and of columns.
-        dist_to_border: minimum number of cells between the initial head and the border; also as ``distToBorder``.
-        max_steps: environment steps after which an episode is truncated.
-        render_mode: ``ansi``, ``rgb_array``, or None for no rendering.
+    The arguments are those of :class:`Geometry`, two of them also in camel case, and ``render_mode``: ``ansi``,
+    ``rgb_array``, or None for no rendering.
 
     Raises:
         ValueError: invalid geometry, render mode, action or state; the environment is left unchanged.

@@ -48,13 +48,7 @@ class SnakeVectorEnv(VectorEnv):
     All games share one random generator, ``np_random``. Gymnasium's vector wrappers that change observations reject
     SAME_STEP: pass single-environment wrappers to ``make_vec(..., vectorization_mode="sync", wrappers=...)``.
 
-    Args:
-        num_envs: number of games, N.
-        starting_blocks: initial length of a snake, in cells.
-        dim: number of rows and of columns.
-        dist_to_border: minimum number of cells between the initial head and the border.
-        max_steps: environment steps after which an episode is truncated.
-        render_mode: ``ansi``, ``rgb_array``, or None for no rendering.
+    The arguments are N, those of :class:`.env.Geometry`, and the ``render_mode`` of :class:`.env.SnakeEnv`.
 
     Raises:
         ValueError: invalid geometry, actions, draws or state; the games are left unchanged.
@@ -68,9 +62,7 @@ class SnakeVectorEnv(VectorEnv):
     }
 
     def __init__(self, num_envs, starting_blocks=3, dim=10, dist_to_border=3, max_steps=500, render_mode=None):
-        self.geometry = Geometry(
-            starting_blocks=starting_blocks, dim=dim, dist_to_border=dist_to_border, max_steps=max_steps
-        )
+        self.geometry = Geometry(starting_blocks, dim, dist_to_border, max_steps)
         check_integer("num_envs", num_envs, 1, 2**31 - 1)
         self.num_envs, self.render_mode = num_envs, check_render_mode(render_mode)
         self.single_observation_space = gymnasium.spaces.Box(-1, 1, (dim, dim), np.float32)

@@ -64,9 +64,8 @@ def noisy(params, noise):
 
     eps is the outer product of input and output factors; a bias uses the output factors.
 
-    Args:
-        params: weights, see :func:`init_params`: ``w_*``, ``b_*`` are mu and ``sw_*``, ``sb_*`` sigma.
-        noise: standard normal samples f[..., M]; None gives ``w = mu``.
+    Of the weights, ``w_*``, ``b_*`` are mu and ``sw_*``, ``sb_*`` sigma. `noise` are standard normal samples f[..., M];
+    None gives ``w = mu``.
     """
     layers, start = {}, 0
     for layer in NOISY:
@@ -93,11 +92,7 @@ def quantiles(params, states, taus, noise=None):
     ``phi(tau) = relu(sum_i cos(pi i tau) w_i + b)``, i = 1..64, multiplies the embedded state (Dabney et al. 2018). The
     heads are dueling, ``Z = V + A - mean_a A`` (Wang et al. 2016).
 
-    Args:
-        params: weights, see :func:`init_params`.
-        states: f[..., B, S].
-        taus: f[..., B, Q] in [0, 1].
-        noise: standard normal samples f[..., M] for the noisy layers, or None.
+    `noise` are standard normal samples f[..., M] for the noisy layers, or None.
     """
     layers = noisy(params, noise)
     embedded = relu(linear(states, params["w_state"], params["b_state"]))
@@ -207,11 +202,9 @@ def observe(config, example, *, options, compiler):
 
 
 def stack_agent(recent, frame):
-    """Return the states of one agent, f32[K, S], built world by world as sorrel does.
+    """Return the states of one agent, built world by world as sorrel does.
 
-    Args:
-        recent: previous frames, f32[K, FRAMES - 1, F].
-        frame: current frames, f32[K, F].
+    recent f32[K, FRAMES - 1, F], frame f32[K, F] -> f32[K, S]
     """
     return np.array([np.vstack((seen, now)).reshape(-1) for seen, now in zip(recent, frame)])
 

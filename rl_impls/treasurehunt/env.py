@@ -14,11 +14,7 @@ class TreasurehuntEnv(gymnasium.Env):
 
     Observation f32[N, F]: what each agent sees, see :class:`.vector_env.Worlds`. Actions int[N]: 0 up, 1 down, 2 left,
     3 right. Rewards f32[N], one per agent, so Gymnasium's wrappers for a single reward do not apply. Never terminated;
-    truncated after ``settings.turns``. Info: empty.
-
-    Args:
-        settings: a :class:`.vector_env.Settings`.
-        render_mode: ``rgb_array``, or None.
+    truncated after ``settings.turns``. Info: empty. The render mode is ``rgb_array`` or None.
 
     Raises:
         ValueError: an invalid render mode or invalid actions; the environment is left unchanged.
@@ -38,9 +34,7 @@ class TreasurehuntEnv(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         """Start an episode; return obs f32[N, F] and an empty info.
 
-        Args:
-            seed: seed of all further randomness; None continues with the current generator.
-            options: must be empty or None.
+        `seed` seeds all further randomness; None continues with the current generator. There are no `options`.
         """
         if options:
             raise ValueError(f"options={options} should be None: TreasurehuntEnv has no reset options")

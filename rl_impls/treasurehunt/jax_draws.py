@@ -18,13 +18,8 @@ def uniform(key, *shape):
 def draw_epoch(key, epsilon, settings, num_worlds, batch_size, noise_size):
     """Return the arguments of :meth:`.loop.Epoch.__call__`, with a key for :func:`draw_rows` in place of ``rows``.
 
-    Args:
-        key: u32[2], the data of a ``threefry2x32`` key.
-        epsilon: probability of a random action, f32[].
-        settings: :class:`.vector_env.Settings`.
-        num_worlds: number of worlds, K.
-        batch_size: transitions per update, B.
-        noise_size: noise numbers per net, M.
+    `key` u32[2] is the data of a ``threefry2x32`` key, `epsilon` f32[] the probability of a random action, and
+    `noise_size` is M.
     """
     turns, num_agents = settings.turns, settings.num_agents
     keys = jax.random.split(jax.random.wrap_key_data(key, impl="threefry2x32"), 5)

@@ -18,13 +18,10 @@ TEAMS = {  # by the ``nets`` and ``processes`` options
 class Turns(TimedLoop):
     """T turns of N agents in K worlds, without learning.
 
-    Args:
-        config: entries of ``train_step``, see :func:`._torch.train_step`; ``gamma``; ``settings``, arguments of
-            :class:`.vector_env.Settings`; ``capacity``, frames per agent in the replay memory, over all worlds;
-            ``stored``, its initial contents as in :meth:`.memory.Memory.arrays`; ``world_state``, see
-            :mod:`.vector_env`; and optionally ``worker_timeout``, seconds to wait for an agent's process.
-        options: options of the loop.
-        backend: backend that computes.
+    `config` has the entries of ``train_step``, see :func:`._torch.train_step`; ``gamma``; ``settings``, arguments of
+    :class:`.vector_env.Settings`; ``capacity``, frames per agent in the replay memory, over all worlds; ``stored``, its
+    initial contents as in :meth:`.memory.Memory.arrays`; ``world_state``, see :mod:`.vector_env`; and optionally
+    ``worker_timeout``, seconds to wait for an agent's process.
     """
 
     def __init__(self, config, options, backend):

@@ -73,11 +73,7 @@ def gather(fields, rows, gamma, xp=np):
     ``R_t = sum_{k<m} gamma^k r_{t+k}`` and ``discount = gamma^m``: m-step returns (Sutton 1988), where m is N_STEP, or
     fewer if the episode ends before. Episodes are truncated, never terminated, so the value of the final state counts.
 
-    Args:
-        fields: the stored arrays.
-        rows: int[N, B], separate for each agent.
-        gamma: discount per turn.
-        xp: numpy or jax.numpy, matching the fields.
+    `rows` int[N, B] are separate for each agent; `xp` is numpy or jax.numpy, matching the fields.
 
     Returns:
         states f32[N, B, S], actions i32[N, B], returns f32[N, B], next_states f32[N, B, S] (at t + m), discounts
@@ -103,15 +99,9 @@ def gather(fields, rows, gamma, xp=np):
 
 
 class Memory:
-    """Replay memory with the last `capacity` frames of each agent.
+    """Replay memory with the last `capacity` frames, of `size` numbers each, of each agent over all worlds.
 
     ``pushed`` counts the rows ever stored in each world.
-
-    Args:
-        num_agents: number of agents, N.
-        num_worlds: number of worlds, K.
-        capacity: frames per agent over all worlds; a multiple of `num_worlds`.
-        size: numbers per frame, F.
 
     Raises:
         ValueError: invalid arguments, here or in a method; the memory is left unchanged.

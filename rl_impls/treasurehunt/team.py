@@ -12,12 +12,7 @@ from .one_by_one import Learners, of_agent, slice_of
 class Team:
     """Nets, optimisers, replay memories and recent frames of N agents in K worlds.
 
-    Args:
-        config: configuration of the loop, see :class:`.loop.Turns`.
-        num_worlds: number of worlds, K.
-        options: options of the loop.
-        backend: backend that computes.
-        clock: called with the name of each phase when it ends, see :class:`~rl_impls.common.phases.Phases`.
+    `config` is that of :class:`.loop.Turns`; ``clock(name)`` is called at the end of each phase.
     """
 
     def __init__(self, config, num_worlds, options, backend, clock=untimed):

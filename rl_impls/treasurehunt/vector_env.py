@@ -130,10 +130,6 @@ class Worlds:
     empty cells. The reward is the value of the cell ahead. A wall (-1) or another agent (0) blocks the move; an item is
     collected by entering its cell.
 
-    Args:
-        settings: :class:`Settings` of all worlds.
-        num_worlds: number of worlds, K.
-
     Raises:
         ValueError: an invalid number of worlds, actions, draws, agent or state. The worlds are left unchanged.
     """
