@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 LARGEST = 2**31 - 1  # largest int32
@@ -27,12 +26,3 @@ def check_integer(name: str, value: Any, low: int, high: int = LARGEST, why: str
     if not integer or not low <= value <= high:
         raise ValueError(f"{name}={value!r} should be an integer from {low} to {high}{why}")
     return int(value)
-
-
-def check_number(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> float:
-    """Return `value` as a finite Python float from `low` to `high`, or raise ValueError; a bool is not a number."""
-    number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not number or not low <= value <= high:
-        span = f"from {low} to {high}" if high < math.inf else f"of {low} or more"
-        raise ValueError(f"{name}={value!r} should be a finite number{f' {span}' if low > -math.inf else ''}")
-    return float(value)

@@ -1,12 +1,12 @@
 """The vehicle on its road as a Gymnasium environment, and sampled points for the PDE and its boundary values."""
 
 import math
+from numbers import Real
 
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from ..common.checks import check_number
 from .physics import ACTIONS, DYNAMICS, ROAD, STATES, TAU, VX, E, road
 
 VEHICLE = DYNAMICS["vehicle"]
@@ -82,7 +82,9 @@ class PirlEnv(gymnasium.Env):
     """
 
     def __init__(self, sigma=VEHICLE.sigma):
-        self.sigma = check_number("sigma", sigma, 0)
+        if not isinstance(sigma, Real) or isinstance(sigma, bool) or not 0 <= sigma < math.inf:
+            raise ValueError(f"sigma={sigma!r} should be a finite number of 0 or more")
+        self.sigma = float(sigma)
         self.observation_space = gymnasium.spaces.Box(LOW.astype(np.float32), HIGH.astype(np.float32))
         self.action_space = gymnasium.spaces.Discrete(ACTIONS)
         self.state, self.running = None, False
