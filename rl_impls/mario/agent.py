@@ -142,10 +142,9 @@ class MarioAgent(Agent):
         """Train for one epoch.
 
         Returns:
-            ``return``, ``length`` in frames and ``distance``, means over the episodes that ended in this epoch, NaN if
-            none did; ``episodes``, their number; ``stored``, the number of experiences in the replay buffer;
-            ``policy_lag`` in updates; experiences ``lost`` with a dead collector; ``replaced_collectors``; ``loss`` and
-            absolute ``td_error``, means over the updates; ``epsilon``, the fraction of random actions.
+            the figures of :meth:`.Agent.learn`, with ``length`` in frames; ``distance``, see :class:`.games.Episode`;
+            ``stored``, the number of experiences in the replay buffer; ``policy_lag`` in updates; experiences ``lost``
+            with a dead collector; ``replaced_collectors``; and ``td_error``, the mean absolute one.
         """
         self.prepare()
         number = self.step // self.chunk

@@ -98,12 +98,7 @@ class NesPlayed:
         return self.frame
 
     def step(self, action):
-        """Repeat an action, modulo the number of the NES game's, for four frames or until the episode ends.
-
-        Returns:
-            the next frame u8[240, 256, 3], that of a new episode after an end; the sum of the rewards; and the
-            :class:`Episode` that ended, or None.
-        """
+        """Like :meth:`ProcgenGame.step`, with an action modulo the number of the NES game's."""
         total = 0.0
         for _ in range(SKIP):
             self.frame, reward, ended = self.game.step(action % self.game.actions)

@@ -51,11 +51,8 @@ NONE = Newest(-1, True, 0)
 def follow(newest, terminated, times, behind):
     """Link new rows of a lane to the row before them, and decide which rows are valid.
 
-    Args:
-        newest: the :class:`Newest` row before them.
-        terminated: bool[n], n > 0, whether each step ended its episode.
-        times: i32[n], index of each step in its episode.
-        behind: number of earlier rows in a full stack, ``stack - 1``.
+    ``newest`` is the row before them. There are n > 0 new ones: terminated bool[n], times i32[n]. ``behind`` is the
+    number of earlier rows in a full stack, ``stack - 1``.
 
     Returns:
         whether the row before them becomes valid; bool[n], whether each new row is valid, provided that all rows before

@@ -133,13 +133,9 @@ class PirlAgent(Agent):
         """Drive for one chunk of environment steps, continuing the current episode, and make the updates that are due.
 
         Returns:
-            ``return`` and ``length``: means over the episodes that ended in this chunk, nan if none did; ``episodes``:
-            their number; ``safe``: how many of them stayed on the road; ``updates``: number of updates; ``loss``: mean
-            loss of these updates, nan if there were none; ``td_loss`` and ``physics_loss``: its two parts, the squared
-            TD error and the weighted PDE and boundary terms; ``epsilon``: exploration rate at the end of the chunk.
-
-        Raises:
-            OpUnavailable: the backend computes no gradients.
+            the figures of :meth:`.Agent.learn`; ``safe``, the number of episodes that stayed on the road; and
+            ``td_loss`` and ``physics_loss``, the two parts of the loss: the squared TD error, and the weighted PDE and
+            boundary terms.
         """
         self.prepare()
         returns, lengths, losses, td_losses = [], [], [], []

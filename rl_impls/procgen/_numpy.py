@@ -113,14 +113,8 @@ def compute_gae(rewards, values, next_values, terminated, truncated, *, gamma, g
     (1 - ended_t) A_{t+1}``, ``returns_t = A_t + values_t``. An episode that is truncated bootstraps, one that is
     terminated does not; both cut the sum of errors.
 
-    Args:
-        rewards: f[T, ...].
-        values: V(s_t), f[T, ...].
-        next_values: value of the state after step t, before any reset, f[T, ...].
-        terminated: bool[T, ...].
-        truncated: bool[T, ...].
-        gamma: discount factor.
-        gae_lambda: lambda of Eq. 16.
+    rewards f[T, ...], values V(s_t) f[T, ...], next_values f[T, ...] of the state after step t, before any reset,
+    terminated bool[T, ...], truncated bool[T, ...]
     """
     deltas = rewards + gamma * (next_values * ~terminated) - values
     decays = np.full_like(deltas, gamma * gae_lambda) * ~(terminated | truncated)

@@ -84,12 +84,7 @@ class ActorPool(Workers):
 
     Attributes:
         shared: result of :func:`shared_memory`.
-        replaced: number of actors that died.
         restarted: indices of replaced actors; the loop clears it.
-
-    Raises:
-        WorkersEnded: also in later calls: an actor failed, timed out, or died and could not be replaced. All actors are
-            killed.
     """
 
     def __init__(

@@ -191,10 +191,8 @@ class ProcgenAgent(Agent):
         """Play one rollout and learn from it; after the deadline, PPO leaves out the remaining minibatches.
 
         Returns:
-            ``return`` and ``length``, means over the episodes that ended in the rollout, nan if none did; ``episodes``,
-            their number; ``policy_lag`` and ``most_policy_lag``, see :meth:`.parallel.PoolLoop.stats`, and
-            ``replaced_actors``, 0 without actors; ``policy_loss``, ``value_loss`` and ``entropy`` in nats, unweighted
-            means over the steps of all updates.
+            the figures of :meth:`.Agent.learn`, with unweighted means of losses and entropy over the steps of all
+            updates; and the :meth:`.parallel.PoolLoop.stats`, 0 without actors.
         """
         self.prepare()
         if self.config.algorithm == "ppo":

@@ -75,10 +75,6 @@ class RayActorPool(ActorPool):
     rollouts that are still owed. The weights of a rollout are the newest at the time of the request. Arguments are
     those of :class:`.actor_pool.ActorPool`; ``cluster`` in the configuration is the address.
 
-    Attributes:
-        replaced: number of actors that died.
-        restarted: indices of replaced actors; the loop clears it.
-
     Raises:
         ValueError: this process cannot join the cluster.
         WorkersEnded: also in later calls: an actor failed or did not answer in time, for example because the cluster

@@ -172,9 +172,7 @@ class SnakeAgent(Agent):
         """Play one chunk of environment steps and make the updates that are due.
 
         Returns:
-            ``return`` and ``length``: means over the episodes that ended in this chunk, nan if none did; ``episodes``
-            and ``foods``: counts in this chunk; ``loss``: mean over its updates; ``epsilon``: exploration rate at its
-            end.
+            the figures of :meth:`.Agent.learn` and ``foods``, the number eaten in this chunk.
         """
         self.prepare()
         _, rewards, ended, losses = self.loop(*draw_chunk(self.config, self.rng, self.step))

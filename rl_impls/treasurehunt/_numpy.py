@@ -123,15 +123,9 @@ def quantile_huber_loss(online, targets, taus, reduction="sum"):
     Quantile Huber loss with kappa = 1, summed over online quantiles and averaged over target quantiles (Dabney et al.
     2018, Eq. 3 and Algorithm 1).
 
-    Args:
-        online: quantiles of the actions taken, f[..., B, Q].
-        targets: TD targets, f[..., B, Q'].
-        taus: quantile fractions at which ``online`` was computed, f[..., B, Q].
-        reduction: ``sum`` over online quantiles, or their ``mean`` as in sorrel, which divides loss and gradient by Q,
-            so that ``max_grad_norm`` clips only gradients that are Q times as large.
-
-    Returns:
-        f[...].
+    `online` are the quantiles f[..., B, Q] of the actions taken, at the fractions `taus` f[..., B, Q]; `targets` are
+    TD targets f[..., B, Q']. `reduction` is the ``sum`` over online quantiles, or their ``mean`` as in sorrel, which
+    divides loss and gradient by Q, so that ``max_grad_norm`` clips only gradients that are Q times as large.  -> f[...]
     """
     delta = targets[..., None, :] - online[..., :, None]
     weight = np.abs(taus[..., :, None] - (delta < 0))
@@ -153,16 +147,9 @@ def targets_of(params, target_params, returns, next_states, discounts, taus, noi
 def loss(params, target_params, states, actions, returns, next_states, discounts, taus, noise):
     """Return each agent's quantile Huber loss of a batch, f[...].
 
-    Args:
-        params: weights of the online nets.
-        target_params: weights of the target nets.
-        states: f[..., B, S].
-        actions: i[..., B].
-        returns: n-step returns, f[..., B].
-        next_states: f[..., B, S].
-        discounts: discount of the next state's value, f[..., B].
-        taus: f[..., 3, B, Q]: for the online net, the choice of the next action, and the target net.
-        noise: f[..., 2, M]: online net, target net.
+    states f[..., B, S], actions i[..., B], n-step returns f[..., B], next_states f[..., B, S], discounts f[..., B] of
+    the next states' values, taus f[..., 3, B, Q] for the online net, the choice of the next action and the target net,
+    noise f[..., 2, M] for the online net and the target net
     """
     online = take_action(quantiles(params, states, taus[..., 0, :, :], noise[..., 0, :]), actions)
     targets = targets_of(params, target_params, returns, next_states, discounts, taus, noise)

@@ -180,12 +180,7 @@ class TreasurehuntAgents(Agent):
         return rewards.sum(axis=0).mean(axis=1), losses
 
     def learn(self):
-        """Play an episode in every world and update every agent once.
-
-        Returns:
-            ``return``, averaged over agents and worlds; ``length`` of the episodes in turns, and ``episodes``, their
-            number; ``loss``, averaged over agents; and ``epsilon``, the probability of a random action.
-        """
+        """Play an episode in every world and update every agent once; return and loss are means over the agents."""
         epsilon = self.epsilon
         returns, losses = self._play_epoch()
         return {

@@ -100,15 +100,9 @@ class Epoch(Turns):
     def __call__(self, reset_draws, draws, taus, explore, random_actions, rows, train_taus, noise):
         """Play an episode and update every agent; return actions i32[T, N, K], rewards f32[T, N, K], losses f32[N].
 
-        Args:
-            reset_draws: i32[K, C], random numbers that place the agents.
-            draws: i32[T, K, C], random numbers that spawn items.
-            taus: f32[T, N, K, Q], for acting.
-            explore: bool[T, N, K], whether to take the random action.
-            random_actions: i32[T, N, K].
-            rows: i64[N, B], memory rows where the transitions of the update start.
-            train_taus: f32[N, 3, B, Q], for the update.
-            noise: f32[N, 2, M], for the update.
+        `reset_draws` i32[K, C] place the agents. The next four are the arguments of :meth:`play`. The last three are
+        for the update: `rows` i64[N, B] of the memory where transitions start, `train_taus` f32[N, 3, B, Q] and `noise`
+        f32[N, 2, M].
         """
         self.clock.start()
         self.obs = self.worlds.reset(reset_draws)

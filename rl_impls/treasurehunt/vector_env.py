@@ -151,14 +151,9 @@ class Worlds:
         return self.observe()
 
     def advance(self, actions, draws):
-        """Play a turn.
+        """Play a turn; return obs f32[N, K, F], rewards f32[N, K] and truncated, a bool.
 
-        Args:
-            actions: int[N, K], 0 up, 1 down, 2 left, 3 right.
-            draws: i32[K, height * width].
-
-        Returns:
-            obs f32[N, K, F], rewards f32[N, K] and truncated, a bool.
+        `actions` are int[N, K], 0 up, 1 down, 2 left, 3 right; `draws` i32[K, height * width].
         """
         actions = check_integers("actions", actions, (self.settings.num_agents, self.num_worlds), ACTIONS - 1)
         draws = self.check_draws(draws)
