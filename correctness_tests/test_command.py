@@ -203,12 +203,12 @@ THREADS = """
 import os, sys
 from correctness_tests.toy_agent import Player
 from rl_impls.common import command
-from rl_impls.common.procgen_env import default_threads
+from rl_impls.common.procgen_env import chosen_threads
 
 class Threaded(Player):
     def learn(self):
         import torch
-        print(torch.get_num_threads(), "threads,", default_threads(), "of games,", os.environ["NPROC"], "of XLA")
+        print(torch.get_num_threads(), "threads,", chosen_threads(), "of games,", os.environ["NPROC"], "of XLA")
         print(torch.get_num_interop_threads(), "operations at a time,", os.environ["GOMP_SPINCOUNT"], "spins")
         return super().learn()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rl_impls.common.procgen_env import default_threads, import_procgen
+from rl_impls.common.procgen_env import chosen_threads, import_procgen
 from rl_impls.procgen import problem as procgen
 
 from ..bench import Bench
@@ -19,7 +19,7 @@ class Gym3:
     """N games in one ``ProcgenGym3Env``; with ``reuse``, it returns its internal arrays."""
 
     def __init__(self, config: dict[str, Any], reuse: bool) -> None:
-        threads = default_threads()
+        threads = chosen_threads()
         self.env: Any = import_procgen()(
             num=config["num_envs"], env_name=config["game"], rand_seed=config["seed"], distribution_mode=config["mode"],
             num_levels=config["num_levels"], num_threads=0 if threads == 1 else threads,

@@ -29,16 +29,16 @@ GAMES = (
 ACTIONS, FRAME = 15, (64, 64, 3)
 MOST = 2**16  # maximum number of environments, and of threads
 NEW_EPISODE = -1  # action that makes Procgen end an episode
-CHOSEN: list[int] = []  # the last argument of :func:`set_threads`
+CHOSEN: list[int] = []  # the last argument of :func:`set_game_threads`
 
 
-def set_threads(count: int) -> None:
+def set_game_threads(count: int) -> None:
     """Set the default number of threads of games created later in this process; actors share them."""
     CHOSEN[:] = [check_integer("threads", count, 1, MOST)]
 
 
-def default_threads():
-    """Return the number set by :func:`set_threads`, or else the number of available cores."""
+def chosen_threads():
+    """Return the number set by :func:`set_game_threads`, or else the number of available cores."""
     return CHOSEN[0] if CHOSEN else len(os.sched_getaffinity(0))
 
 
@@ -102,7 +102,7 @@ class ProcgenVectorEnv(VectorEnv):
         mode: ``easy`` or ``hard``.
         start_level: first level.
         num_levels: number of levels; 0 for all that Procgen has, from 0 to 2**31 - 2.
-        threads: number of threads; defaults to that of :func:`set_threads`, else to the available cores.
+        threads: number of threads; defaults to that of :func:`set_game_threads`, else to the available cores.
 
     Attributes:
         returns: returns so far of the running episodes, f64[N].
@@ -126,7 +126,7 @@ class ProcgenVectorEnv(VectorEnv):
         last = LARGEST - self.num_levels if self.num_levels else 0
         why = ", as levels go to 2**31 - 1" if self.num_levels else ", as num_levels is 0, which is all levels"
         self.start_level = check_integer("start_level", start_level, 0, last, why)
-        self.threads = check_integer("threads", default_threads() if threads is None else threads, 1, MOST)
+        self.threads = check_integer("threads", chosen_threads() if threads is None else threads, 1, MOST)
         check_installed()
         self.single_observation_space = gymnasium.spaces.Box(0, 255, FRAME, np.uint8)
         self.single_action_space = gymnasium.spaces.Discrete(ACTIONS)

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import backends, params
 from .checks import check_integer
-from .procgen_env import set_threads as set_game_threads
+from .procgen_env import set_game_threads
 from .starting import THREAD_VARIABLES
 
 SPINS = 1000  # spins of a waiting OpenMP thread before it sleeps; libgomp's default is 300,000

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import numpy as np
 
 from .. import backends
-from ..common.procgen_env import default_threads
+from ..common.procgen_env import chosen_threads
 from ..common.shared_arrays import SharedArrays
 from ..common.starting import GAMES
 from ..common.workers import GIVES_WAY, SECONDS, Workers
@@ -93,7 +93,7 @@ class ActorPool(Workers):
     ):  # fmt: skip
         self.config, self.depth, self.restarted = config, depth, set()
         self.shared = shared = shared_memory(config, depth, versions, dict(extra))
-        threads = max(1, default_threads() // config["actors"])
+        threads = max(1, chosen_threads() // config["actors"])
         ahead = depth > 1 and actor_class is SharedMemoryActor
         niceness = GIVES_WAY if ahead else 0  # nobody waits for rollouts that are played ahead
         needs = ("torch", GAMES) if backend.library == "torch" else (GAMES,)

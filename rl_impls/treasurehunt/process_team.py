@@ -6,7 +6,7 @@ from multiprocessing.util import Finalize
 import numpy as np
 
 from .. import backends
-from ..common.procgen_env import default_threads
+from ..common.procgen_env import chosen_threads
 from ..common.workers import BEFORE_MULTIPROCESSING, SECONDS, WorkersEnded, cause_of_death, end, start_process
 from .one_by_one import of_agent, slice_of, state_of_agent
 from .team import OneByOneTeam, Team
@@ -49,7 +49,7 @@ class ProcessTeam(OneByOneTeam):
         self.num_agents = len(config["params"]["w_state"])
         self.timeout, self.members = config.get("worker_timeout", SECONDS), []
         self.close = Finalize(self, end, (self.members,), exitpriority=BEFORE_MULTIPROCESSING)
-        threads = max(1, default_threads() // self.num_agents)
+        threads = max(1, chosen_threads() // self.num_agents)
         preloaded = PRELOADED if backend.library == "torch" else ()
         for n in range(self.num_agents):
             args = of_agent(config, n, slice_of), num_worlds, options, backend.name
