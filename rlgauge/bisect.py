@@ -14,12 +14,13 @@ from . import revisions
 from .benchmarks import origins
 from .case import Case
 from .layout import laid_out
-from .pairs import PairError, Pairs, cores
+from .pairs import PairError, Pairs
 from .progress import number_of
 from .report import interval_text
 from .revisions import git
 from .rule import GateError, Record, Rule
 from .run import LIMIT
+from .sampling import cores
 from .statistics import interval, log_ratio, signed_rank
 
 if TYPE_CHECKING:

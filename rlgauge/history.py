@@ -26,10 +26,11 @@ from .case import Case, by_cores
 from .fields import FieldError, parse
 from .files import check_file
 from .layout import Layout, laid_out
-from .pairs import PairError, Pairs, cores
+from .pairs import PairError, Pairs
 from .progress import about, number_of
 from .revisions import git, resolve
 from .rule import GateError, Record
+from .sampling import cores
 from .statistics import FEWEST, interval, log_ratio
 
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .pairs import PairError, Pairs, cores
+from .pairs import PairError, Pairs
+from .sampling import cores
 from .workers import ask_both
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from . import process
 from .case import Case
 from .fields import FieldError
-from .pairs import Cores, cores
+from .sampling import Cores, cores
 
 OUTPUTS, CORES = ("close", "same", "ignore"), ("", "one", "all")
 TIMED, MEMORY = ("seconds", "difference", "spread"), ("peak_rss", "allocated")

@@ -24,10 +24,11 @@ from .allowed import matches
 from .case import by_cores
 from .layout import laid_out
 from .machine import machine_and_versions
-from .pairs import CaseError, Cores, PairError, Pairs, SamplePlan, cores, reason, time_calls
+from .pairs import CaseError, PairError, Pairs, reason, time_calls
 from .progress import left, number_of
 from .rates import PairLogRatio, Rate, verdicts
 from .rule import EXPECTED, GateError, Rule
+from .sampling import Cores, SamplePlan, cores
 from .statistics import Block, log_ratio
 from .workers import Worker, ask_both
 

@@ -16,10 +16,11 @@ from .case import Case, by_cores
 from .exit_code import certainly_invalid
 from .layout import Layout
 from .machine import git_state, machine_and_versions
-from .pairs import Cores, PairError, Pairs, cores
+from .pairs import PairError, Pairs
 from .progress import about, number_of
 from .resume import fingerprints
 from .rule import EXPECTED, GateError, Record, Rule, is_canary, open_suspects, unscreened
+from .sampling import Cores, cores
 from .workers import Side
 
 LIMIT = 300.0  # seconds for one worker request, which may include compilation

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from . import interleaved
-from .pairs import CaseError, Cores, Pairs, SamplePlan, as_case_error, checked_block, checked_reply, time_call
+from .pairs import CaseError, Pairs, as_case_error, checked_block, checked_reply, time_call
 from .plan import MEMORY, Plan
 from .rule import GateError, Record
+from .sampling import Cores, SamplePlan
 from .statistics import Block
 from .workers import Side, Worker
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from rlgauge import output_files
-from rlgauge.pairs import CaseError, Cores, Pairs, SamplePlan, cores
+from rlgauge.pairs import CaseError, Pairs
 from rlgauge.plan import Plan
 from rlgauge.power import slowed_blocks
 from rlgauge.rule import GateError, Record
+from rlgauge.sampling import Cores, SamplePlan, cores
 from rlgauge.two_tests import TwoTestPairs
 from rlgauge.workers import PYTHON, Side, WorkerError
 

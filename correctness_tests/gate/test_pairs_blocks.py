@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlgauge.pairs import NOISY_FACTOR, Cores, Pairs, SamplePlan
+from rlgauge.pairs import NOISY_FACTOR, Pairs
 from rlgauge.rule import SAME, SLOWED, Record, Rule
 from rlgauge.run import Gate
+from rlgauge.sampling import Cores, SamplePlan
 
 PLAN = SamplePlan(1, 1, True)
 

@@ -3,10 +3,11 @@
 import math
 import random
 
-from rlgauge.pairs import Pairs, SamplePlan
+from rlgauge.pairs import Pairs
 from rlgauge.power import add_log_ratios, pair_log_ratios
 from rlgauge.rates import PairLogRatio, Rate, verdicts
 from rlgauge.rule import Rule
+from rlgauge.sampling import SamplePlan
 
 RULE = Rule(screen=2, confirm=8, looks=1)
 SLOW, SAME = 0.1, 0.0

@@ -10,8 +10,8 @@ import pytest
 from correctness_tests.commands import python
 from rlgauge import worker
 from rlgauge.canary import create
-from rlgauge.pairs import Cores
 from rlgauge.rule import SAME, SLOWED
+from rlgauge.sampling import Cores
 
 ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
 

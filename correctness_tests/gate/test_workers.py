@@ -11,7 +11,8 @@ import pytest
 
 from correctness_tests.repositories.made import eventually
 from correctness_tests.waiting import alive
-from rlgauge.pairs import PairError, Pairs, cores
+from rlgauge.pairs import PairError, Pairs
+from rlgauge.sampling import cores
 from rlgauge.workers import SIDE, Side, Worker, WorkerError, ask_both
 
 STAND_IN = """

@@ -10,8 +10,9 @@ import pytest
 from rlgauge.benchmarks.source import Benchmarks
 from rlgauge.config import Config
 from rlgauge.layout import laid_out
-from rlgauge.pairs import Pairs, cores
+from rlgauge.pairs import Pairs
 from rlgauge.rule import Record
+from rlgauge.sampling import cores
 from rlgauge.statistics import log_ratio
 
 from .made import HASHING, SAME, SLOWED, Repository

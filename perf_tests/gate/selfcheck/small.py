@@ -21,11 +21,12 @@ from rlgauge import artifact, machine, measurements
 from rlgauge.benchmarks.source import Benchmarks
 from rlgauge.config import Config
 from rlgauge.layout import laid_out
-from rlgauge.pairs import Pairs, cores
+from rlgauge.pairs import Pairs
 from rlgauge.progress import left, number_of
 from rlgauge.rates import Rate
 from rlgauge.rule import GateError, Record, Rule, is_canary
 from rlgauge.run import LIMIT
+from rlgauge.sampling import cores
 from rlgauge.statistics import interval
 
 FILE = Path(__file__).with_name("small.jsonl")
