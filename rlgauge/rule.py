@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
+from .drift import MIN_DRIFT_PAIRS, drift_factor
 from .fields import FieldError, parse
-from .statistics import Block, holm, interval, log_ratio, rank_correlation, signed_rank, similar_excess_p
+from .statistics import Block, holm, interval, log_ratio, signed_rank, similar_excess_p
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,10 +31,6 @@ CHANGED = "output changed"
 # Share of the level for an early end. The looks do not use it up, since the second includes the first's pairs: both
 # together use 0.79 to 0.88 of the level, in families of 1 to 200 tests (6 million simulated confirmations).
 EARLY_SHARE = 0.1
-MIN_DRIFT, MIN_DRIFT_PAIRS = 0.1, 3  # minimum drift within a pair; minimum number of pairs
-# Rank correlation of samples with their order, and the share of pairs that must reach it: noise may move as far in
-# all pairs, but not as steadily.
-MIN_STEADINESS, STEADY_SHARE = 0.7, 0.75
 # A rise in page faults or growth is reported if it exceeds both this margin and this share of base's count. On
 # identical code, in 40 pairs of 42 cases, 1 of 1,680 was reported for page faults and none for growth.
 MEMORY_MARGIN, MEMORY_SHARE = {"page_faults": 8, "grown_bytes": 1 << 19}, 0.05
@@ -193,36 +190,6 @@ class Finding:
     notes: list[str] = field(default_factory=list)
 
 
-def drift_factor(record: Record) -> float | None:
-    """Return the factor by which samples change from the first to the last third of a pair, or None.
-
-    A benchmark that changes its own data, such as a list it appends to, does different work in every call. Its samples
-    then move far and steadily in one direction, in all pairs and on both sides. None if pairs disagree or are too few.
-    """
-    pairs = [blocks for blocks in (*record.screen, *record.confirm) if len(blocks) >= 3]
-    trends = [log_trend([block[side] for block in blocks]) for blocks in pairs for side in (0, 1)]
-    least = math.log1p(MIN_DRIFT)
-    if len(pairs) < MIN_DRIFT_PAIRS or not (min(trends) > least or max(trends) < -least):
-        return None
-    steady = sum(steadiness(blocks) >= MIN_STEADINESS for blocks in pairs)
-    return math.exp(median(trends)) if steady >= STEADY_SHARE * len(pairs) else None
-
-
-def steadiness(blocks: Pair) -> float:
-    """Return how steadily a pair's samples (three or more blocks) move in one direction, from 0 to 1.
-
-    This is the absolute rank correlation of the samples with their order (Spearman).
-    """
-    seconds = [base * head for base, head in blocks]
-    return abs(rank_correlation(range(len(seconds)), seconds))
-
-
-def log_trend(seconds: Sequence[float]) -> float:
-    """Return the log of the last third's median over the first third's median, of three or more samples in order."""
-    third = len(seconds) // 3
-    return math.log(median(seconds[-third:]) / median(seconds[:third]))
-
-
 def suspect_direction(screen: Sequence[float], rule: Rule) -> int:
     """Return 1 if the median of the screen's log-ratios looks slower, -1 if all of them look faster, else 0.
 
@@ -257,10 +224,8 @@ def stopped_for_futility(
     The check is made after every `rule.screen` pairs, or earlier if no outcome of the pairs remaining until then could
     change it. Its only outcome is `ok`, so it cannot raise a false alarm.  f[R, n] -> bool[R]
 
-    Args:
-        rows: f[R, n], log-ratios, one row per confirmation.
-        rule: the decision rule.
-        end: number of pairs before which to check; the length of a whole confirmation by default.
+    The rows are the log-ratios of confirmations. `end` is the number of pairs before which to check, by default a whole
+    confirmation.
     """
     import numpy as np
 
