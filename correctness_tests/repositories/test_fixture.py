@@ -53,7 +53,7 @@ def test_a_timer_of_nanoseconds_gives_seconds():
 
 
 def test_generators_of_numpy_are_seeded_although_it_is_imported_later():
-    code = "from rlgauge.benchmarks.runs import seed_all; seed_all()\nimport numpy\n"
+    code = "from rlgauge.benchmarks.seeds import seed_all; seed_all()\nimport numpy\n"
     code += "print(numpy.random.rand(), numpy.random.default_rng().random())"
     first, second = (python("-c", code).stdout for _ in range(2))
     assert first == second != ""

@@ -1,4 +1,4 @@
-"""Import given packages from given directories, even if they are also found elsewhere."""
+"""What a worker imports: given packages from given directories, and nothing that both sides would share."""
 
 from __future__ import annotations
 
@@ -79,3 +79,36 @@ class PackageFinder(MetaPathFinder):
         """Uninstall this finder, and restore the finders that it has set aside."""
         sys.meta_path.remove(self)
         sys.meta_path[:0] = self.set_aside
+
+
+def leave_working_tree(settings: dict[str, Any]) -> None:
+    """Import nothing from directories of the working tree that this side has copies of.
+
+    Editable installs put them on ``sys.path`` or use an import finder. Those inside a directory of benchmarks, which
+    are not on the side's own path, are replaced by their copies.
+    """
+    copied, root, tree = settings["copied"], settings["root"], settings["tree"]
+    prefixes = [path for path in (settings["prefix"], sys.prefix, sys.base_prefix) if is_inside(path, [root])]
+    kept = settings["folder"], tree, *prefixes, str(Path(__file__).parents[2])
+
+    def in_tree(path: str) -> str:
+        real = os.path.realpath(path)
+        outside = tree == root or not is_inside(real, [root]) or "site-packages" in real
+        return path if outside or is_inside(real, kept) else os.path.join(tree, os.path.relpath(real, root))
+
+    sys.path[:] = [in_tree(entry) for entry in sys.path if os.path.realpath(entry) not in copied]
+    for name, module in list(sys.modules.items()):
+        if name.startswith("__editable__"):
+            mapping = getattr(module, "MAPPING", {})
+            for package, path in list(mapping.items()):
+                if is_inside(path, copied) and Path(path).stem == package.rpartition(".")[2]:
+                    del mapping[package]
+                else:  # or a folder that has another name than its package
+                    mapping[package] = in_tree(path)
+            for paths in getattr(module, "NAMESPACES", {}).values():
+                paths[:] = [path for path in paths if not is_inside(path, copied)]
+
+
+def is_inside(path: str, folders: Sequence[str]) -> bool:
+    """Return whether a path is one of some directories, or in one of them."""
+    return any(f"{os.path.realpath(path)}{os.sep}".startswith(f"{folder}{os.sep}") for folder in folders)

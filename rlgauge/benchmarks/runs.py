@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import secrets
 import signal
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from copy import copy
@@ -29,6 +26,7 @@ from rlgauge.workers import SIDE, TEMPORARY
 from .fixture import Benchmark
 from .items import asks_for_fixture, has_fixture, skip_reason
 from .once import LONG_CALL, OnceRuns, Trial
+from .seeds import seed_all
 from .timed import MisuseError, TimedFunction, compiling_anew
 
 OWN_FIXTURE = "it measures with a BenchmarkFixture of its own: use the fixture benchmark"
@@ -379,25 +377,6 @@ class Runs(worker.Requests):
         if name.startswith(os.pardir) or not os.path.exists(os.path.join(self.root, name)):
             return ""
         return f"; the working tree has {name}, but git ignores it, or include in [tool.rlgauge] leaves it out"
-
-
-def seed_all() -> None:
-    """Seed the global random generators, so that every test has the same inputs on both sides.
-
-    This includes NumPy's generators without a seed, even if NumPy is imported later. Gymnasium's environments use one
-    unless ``reset`` gets a seed.
-    """
-    random.seed(worker.SEED)
-    # where NumPy gets its entropy, if it is imported after this
-    secrets.randbits = random.Random(worker.SEED).getrandbits  # type: ignore[assignment]
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(worker.SEED)
-    if bit_generator := sys.modules.get("numpy.random.bit_generator"):  # where such a generator gets its entropy
-        bit_generator.randbits = random.Random(worker.SEED).getrandbits  # type: ignore[attr-defined]
-    if torch := sys.modules.get("torch"):
-        torch.manual_seed(worker.SEED)
-    if seed_faker := getattr(getattr(sys.modules.get("faker"), "Faker", None), "seed", None):
-        seed_faker(worker.SEED)
 
 
 def one_line(error: BaseException | None) -> str:

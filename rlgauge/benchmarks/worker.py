@@ -14,7 +14,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,11 +33,12 @@ import pytest
 from _pytest import runner
 
 from rlgauge.benchmarks import marks
-from rlgauge.benchmarks.finder import PackageFinder
+from rlgauge.benchmarks.finder import PackageFinder, leave_working_tree
 from rlgauge.benchmarks.fixture import NO_WEAVE, Benchmark
 from rlgauge.benchmarks.items import PLUGINS, has_fixture, is_benchmark, missing_plugin, skip_reason
 from rlgauge.benchmarks.loaded import LoadedFiles
-from rlgauge.benchmarks.runs import Runs, last_line, one_line, seed_all
+from rlgauge.benchmarks.runs import Runs, last_line, one_line
+from rlgauge.benchmarks.seeds import seed_all
 from rlgauge.benchmarks.timed import MisuseError
 from rlgauge.options import OVERRIDDEN, add_options
 from rlgauge.parameters import describe_parameters
@@ -342,39 +343,6 @@ class EarlyFiles:
     def pytest_load_initial_conftests(self) -> None:
         """Forget the files so far; pytest's own hook, which loads the ``conftest.py`` files, comes last."""
         self.files.take()
-
-
-def leave_working_tree(settings: dict[str, Any]) -> None:
-    """Import nothing from directories of the working tree that this side has copies of.
-
-    Editable installs put them on ``sys.path`` or use an import finder. Those inside a directory of benchmarks, which
-    are not on the side's own path, are replaced by their copies.
-    """
-    copied, root, tree = settings["copied"], settings["root"], settings["tree"]
-    prefixes = [path for path in (settings["prefix"], sys.prefix, sys.base_prefix) if is_inside(path, [root])]
-    kept = settings["folder"], tree, *prefixes, str(Path(__file__).parents[2])
-
-    def in_tree(path: str) -> str:
-        real = os.path.realpath(path)
-        outside = tree == root or not is_inside(real, [root]) or "site-packages" in real
-        return path if outside or is_inside(real, kept) else os.path.join(tree, os.path.relpath(real, root))
-
-    sys.path[:] = [in_tree(entry) for entry in sys.path if os.path.realpath(entry) not in copied]
-    for name, module in list(sys.modules.items()):
-        if name.startswith("__editable__"):
-            mapping = getattr(module, "MAPPING", {})
-            for package, path in list(mapping.items()):
-                if is_inside(path, copied) and Path(path).stem == package.rpartition(".")[2]:
-                    del mapping[package]
-                else:  # or a folder that has another name than its package
-                    mapping[package] = in_tree(path)
-            for paths in getattr(module, "NAMESPACES", {}).values():
-                paths[:] = [path for path in paths if not is_inside(path, copied)]
-
-
-def is_inside(path: str, folders: Sequence[str]) -> bool:
-    """Return whether a path is one of some directories, or in one of them."""
-    return any(f"{os.path.realpath(path)}{os.sep}".startswith(f"{folder}{os.sep}") for folder in folders)
 
 
 def seed_of(text: str) -> int:
