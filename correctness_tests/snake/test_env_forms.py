@@ -72,7 +72,7 @@ class Vector(Form):
         return obs
 
     def step(self, actions, draws):
-        *numbers, infos = self.env.step_with(actions, draws)
+        *numbers, infos = self.env.step(actions, draws)
         obs, ended = numbers[0], numbers[2] | numbers[3]
         assert ("final_obs" in infos) == ended.any()
         assert infos["_foods"].all()

@@ -33,6 +33,7 @@ class Agent(ABC):
         STOCHASTIC: whether :meth:`evaluate` samples actions, unless it is called with ``deterministic=True``.
         DISTRIBUTED: whether several processes of torchrun can train one agent.
         EVALUATES: fields whose values may be overridden for one evaluation, as keyword arguments of :meth:`evaluate`.
+        ACTS_ON: backend on which the agent is always evaluated; empty if it follows the configuration.
         deadline: time of ``time.perf_counter()`` at which training should end.
         config: configuration, with everything but the seed.
         rng: generator of all random numbers.
@@ -46,6 +47,7 @@ class Agent(ABC):
     STOCHASTIC: ClassVar[bool] = False
     DISTRIBUTED: ClassVar[bool] = False
     EVALUATES: ClassVar[tuple[str, ...]] = ()
+    ACTS_ON: ClassVar[str] = ""
     deadline: float = math.inf
     loop: Any = None
 

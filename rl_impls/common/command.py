@@ -132,7 +132,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
         parallel = "maximum number of torch operations that run in parallel"
         command.add_argument("--inter-op-threads", type=int, metavar="N", help=parallel)
     compares = commands.add_parser("compare", help="print runs side by side and plot their returns", allow_abbrev=False)
-    compares.set_defaults(run=compare)
+    compares.set_defaults(run=lambda _, options: runs.compare(options.runs, options.output))
     compares.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="the --output-dir of a training run")
     page = Path("comparison.html")
     compares.add_argument(
@@ -197,11 +197,6 @@ PARSERS: Mapping[Any, tuple[Callable[[str], Any], str]] = {
 }
 
 
-def compare(agent_class: type[Agent], options: argparse.Namespace) -> None:
-    """Compare runs, see :func:`.runs.compare`."""
-    runs.compare(options.runs, options.output)
-
-
 def evaluate(agent_class: type[Agent], options: argparse.Namespace) -> None:
     """Evaluate a checkpoint; print and keep the mean and the standard error of each figure over the episodes."""
     check_integer("episodes", options.episodes, 1)
@@ -211,7 +206,7 @@ def evaluate(agent_class: type[Agent], options: argparse.Namespace) -> None:
     fields = given(options, *loaded(agent_class))
     if "backend" in fields and "serve" in loaded(agent_class):
         fields.setdefault("serve", "same")  # act on that backend too
-    acting = {"backend": backend} if (backend := acts_on(agent_class)) else {}
+    acting = {"backend": agent_class.ACTS_ON} if agent_class.ACTS_ON else {}
     threads = use_threads(options, configuration(agent_class, fields | acting, path), options.episodes)
     agent = agent_class.load(path, **fields | acting)
     print(described(agent.config, threads), file=sys.stderr)
@@ -236,13 +231,8 @@ def evaluate(agent_class: type[Agent], options: argparse.Namespace) -> None:
 
 def loaded(agent: type[Agent]) -> list[str]:
     """Return the fields of a checkpoint that ``evaluate`` can change."""
-    names = ("form", "serve") if acts_on(agent) else ("backend", "form", "serve")
+    names = ("form", "serve") if agent.ACTS_ON else ("backend", "form", "serve")
     return [name for name in names if name in agent.CHANGEABLE]
-
-
-def acts_on(agent: type[Agent]) -> str:
-    """Return the backend on which an agent is always evaluated; empty if it follows the configuration."""
-    return str(getattr(agent, "ACTS_ON", ""))
 
 
 def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:

@@ -93,13 +93,6 @@ class SnakeVectorEnv(VectorEnv):
         self.start(np.flatnonzero(mask), self.draw())
         return self.observe(), {"foods": np.zeros(self.num_envs, np.intp), "_foods": mask}
 
-    def step(self, actions):
-        """Move by one cell.  -> boards f32[N, dim, dim], rewards f32[N], terminated bool[N], truncated bool[N], infos
-
-        `actions` are int[N]: 0 up, 1 right, 2 down, 3 left.
-        """
-        return self.step_with(actions)
-
     def draw(self):
         """Sample the random integers for one step, i32[N, 3]: food, start, heading."""
         return self.np_random.integers(DRAWS, size=(self.num_envs, 3), dtype=np.int32)
@@ -112,8 +105,11 @@ class SnakeVectorEnv(VectorEnv):
         self.start(self.envs, draws)
         return self.observe(), self.infos()
 
-    def step_with(self, actions, draws=None):
-        """Like :meth:`step`, with given `draws` i32[N, 3]; None samples them."""
+    def step(self, actions, draws=None):
+        """Move by one cell.  -> boards f32[N, dim, dim], rewards f32[N], terminated bool[N], truncated bool[N], infos
+
+        `actions` are int[N]: 0 up, 1 right, 2 down, 3 left. `draws` i32[N, 3] are sampled if None.
+        """
         self.check_started("step")
         actions = self.check_actions(actions)
         draws = self.draw() if draws is None else self.check_draws(draws)
@@ -128,7 +124,7 @@ class SnakeVectorEnv(VectorEnv):
         return obs, reward, terminated, truncated, infos | self.infos()
 
     def advance(self, actions, draws):
-        """Move by one cell without checking the arguments, which are those of :meth:`step_with`.
+        """Move by one cell without checking the arguments, which are those of :meth:`step`.
 
         -> obs f32[N, dim, dim], reward f32[N], terminated bool[N], truncated bool[N], final_obs f32[N, dim, dim]. Where
         a game ended, ``obs`` is the first board of the new game and ``final_obs`` the last of the old one. If no game
