@@ -134,8 +134,8 @@ def write(folder: Path, slowed: Sequence[str]) -> None:
 def repository(folder: Path) -> None:
     """Create a repository with one commit, in which nothing is slowed."""
     write(folder, ())
-    told = "-c", "user.name=small", "-c", "user.email=small@localhost", "-c", "commit.gpgsign=false"
-    for command in (("init", "--quiet"), ("add", "--all"), (*told, "commit", "--quiet", "--message", "start")):
+    identity = "-c", "user.name=small", "-c", "user.email=small@localhost", "-c", "commit.gpgsign=false"
+    for command in (("init", "--quiet"), ("add", "--all"), (*identity, "commit", "--quiet", "--message", "start")):
         subprocess.run(["git", *command], cwd=folder, check=True)
 
 
@@ -173,8 +173,8 @@ def one_round(seed: int) -> dict[str, Any]:
         sides: dict[str, list[str]] = {"base": [], "head": slowed}
         theirs = {name: medians(folder, sides[name]) for name in rng.sample(sorted(sides), 2)}
     verdicts = {name: finding.verdict for name, finding in outcome.findings.items() if not is_canary(name)}
-    told = {"verdicts": verdicts, "void": list(outcome.wrong), "medians": theirs}
-    return {"what": "round", "slowed": slowed, **told, "seconds": round(seconds, 1)}
+    outcomes = {"verdicts": verdicts, "void": list(outcome.wrong), "medians": theirs}
+    return {"what": "round", "slowed": slowed, **outcomes, "seconds": round(seconds, 1)}
 
 
 def overhead(rounds: int) -> list[float]:
@@ -207,8 +207,8 @@ def unused(times: int) -> list[float]:
     """Return the seconds that ``import rlgauge.plugin`` takes after pytest, in fresh processes, once compiled."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-c", IMPORTING]
-    told = {"env": variables, "check": True, "capture_output": True, "text": True}
-    return [float(subprocess.run(command, **told).stdout) for _ in range(times + 1)][1:]  # type: ignore[call-overload]
+    how = {"env": variables, "check": True, "capture_output": True, "text": True}
+    return [float(subprocess.run(command, **how).stdout) for _ in range(times + 1)][1:]  # type: ignore[call-overload]
 
 
 def measure(file: Path, rounds: int, log: Callable[[str], None] = print) -> None:
