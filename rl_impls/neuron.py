@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable
 from glob import glob
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 from uuid import uuid4
 
 import numpy as np
@@ -53,34 +53,11 @@ def installed_api() -> str:
     return "xla" if hasattr(torch_neuronx, "trace") else "native"
 
 
-class Api(Protocol):
-    """Interface to one version of torch-neuronx: a module compiled for one batch size.
+class Traced:
+    """XLA version: a module traced for one batch size, with the weights outside the compiled program.
 
     Batches and outputs are CPU tensors. `module` and `autocast` are those of :class:`NeuronModel`. `example` is a batch
-    f[B, S], and `saved` a folder written by ``save``, to read instead of compiling.
-    """
-
-    def __init__(self, module: Any, example: Any, autocast: bool, saved: Path | None) -> None:
-        """Compile, or read a saved model."""
-
-    @staticmethod
-    def devices() -> int:
-        """Return the number of Neuron devices."""
-
-    def __call__(self, batch: Any) -> Any:
-        """Return the outputs f[B, A] of a batch f[B, S] once the device has computed them."""
-
-    def refresh(self) -> None:
-        """Use the module's current weights."""
-
-    def save(self, folder: Path) -> None:
-        """Write to an empty folder whatever cannot be rebuilt from the module without compiling."""
-
-
-class Traced:
-    """XLA version: a traced model, with the weights outside the compiled program.
-
-    Takes the arguments of :class:`Api`.
+    f[B, S], and `saved` a folder written by :meth:`save`, to read instead of tracing.
     """
 
     # Explicit, because the compiler's default differs by version: some cast float32 matrix products to bfloat16.
@@ -107,7 +84,7 @@ class Traced:
         return len(glob(DEVICE_FILES))
 
     def __call__(self, batch: Any) -> Any:
-        """Run one batch; copying the outputs back waits for the device."""
+        """Return the outputs f[B, A] of a batch f[B, S]; copying them back waits for the device."""
         return self.model(batch).cpu()
 
     def refresh(self) -> None:
@@ -117,16 +94,16 @@ class Traced:
         torch_neuronx.replace_weights(self.model, self.module.state_dict())
 
     def save(self, folder: Path) -> None:
-        """Write the traced model to ``{batch size}.pt``."""
+        """Write the traced model to ``{batch size}.pt`` in an empty folder."""
         import torch
 
         torch.jit.save(self.model, str(folder / self.file))
 
 
 class Compiled:
-    """Native version: the module on the device, and a compiled graph.
+    """Native version: the module on the device, and a compiled graph, with the interface of :class:`Traced`.
 
-    Takes the arguments of :class:`Api`; ``example`` and ``saved`` are unused.
+    ``example`` and ``saved`` are unused.
     """
 
     def __init__(self, module: Any, example: Any, autocast: bool, saved: Path | None) -> None:
@@ -164,7 +141,7 @@ class Compiled:
         """Write nothing: torch compiles the restored module again, from its cache where it can."""
 
 
-APIS: dict[str, type[Api]] = {"xla": Traced, "native": Compiled}
+APIS: dict[str, type[Traced] | type[Compiled]] = {"xla": Traced, "native": Compiled}
 
 
 class NeuronModel:
@@ -203,7 +180,7 @@ class NeuronModel:
         self.api = choose("api", installed_api() if api is None else api, APIS)
         self.module, self.width, self.dtype = module.eval(), example.shape[1], example.dtype
         self.saved = saved
-        self.models: dict[int, Api] = {}  # by batch size
+        self.models: dict[int, Traced | Compiled] = {}  # by batch size
         if not lazy:
             for size in self.grid.sizes:  # the first call of each compiles, or loads the program onto the device
                 self._compute(torch.zeros((size, self.width), dtype=self.dtype), size)
