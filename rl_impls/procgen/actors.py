@@ -46,17 +46,12 @@ class Actor:
         self.index, self.slice = index, env_slice(config, index)
         self.config, self.num_envs = actor_config(config, life), config["env"]["num_envs"]
         self.envs = ProcgenVectorEnv(**self.config["env"], threads=threads)
+        self.get_state, self.set_state = self.envs.get_state, self.envs.set_state
         self.policy = self.make_policy(self.envs.observe(), options, backend)
 
     def make_policy(self, obs, options, backend):
         """Return a policy with weights of its own for images like ``obs``."""
         return backend.build("procgen", "policy", {"params": self.config["params"]}, (obs,), options)
-
-    def get_state(self):
-        return self.envs.get_state()
-
-    def set_state(self, state):
-        self.envs.set_state(state)
 
     def play_into(self, number, rollout):
         """Play rollout ``number`` into ``rollout``, which has the T steps and the environments of this actor."""
