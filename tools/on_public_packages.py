@@ -353,20 +353,15 @@ def table(results: Path) -> str:
                 found.setdefault(row["package"], named is not None and named["verdict"] == "slower" and not wrong)
         verdicts = ", ".join(f"{count} {name}" for name, count in sorted(row.get("verdicts", {}).items()))
         affected = f"{len(slower) - len(wrong)} of {len(hit)} affected, " if run == "slowdown" and hit else ""
-        about = ""
-        if named:
-            about = named["verdict"]
-            if named["low"] is not None:
-                about += f" {named['ratio']:.3f} [{named['low']:.3f}, {named['high']:.3f}]"
+        about = named["verdict"] if named else ""
+        if named and named["low"] is not None:
+            about += f" {named['ratio']:.3f} [{named['low']:.3f}, {named['high']:.3f}]"
         cells = [number, row["package"], row["kind"], run, row.get("code", "none"), verdicts or failure(row)]
         cells += [f"{affected}{len(wrong)} others" if verdicts else "", about, row.get("minutes", "")]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     asked = {row["package"] for row in starts.values() if row["run"] == "slowdown"}
-    lines += [
-        "",
-        f"In {sum(found.values())} of {len(asked)} packages, the first valid run found the slowdown and reported "
-        "nothing else.",
-    ]
+    share = f"{sum(found.values())} of {len(asked)} packages"
+    lines += ["", f"In {share}, the first valid run found the slowdown and reported nothing else."]
     for run, where in (("aa", "identical code"), ("slowdown", "benchmarks that the slowdown does not affect")):
         if judged[run]:
             most = rate_interval(alarms[run], judged[run])[1]
