@@ -135,7 +135,8 @@ def test_our_sample_and_update(bench: Bench, seed: int) -> None:
     errors = mario.normals(rng, BATCH_SIZE)
 
     def sample_and_update() -> None:
-        _, rows, _ = replay.sample(rng, BATCH_SIZE, out)
+        rows, _ = replay.draw(rng.random(BATCH_SIZE))
+        replay.gather(rows, out)
         replay.update(rows, errors)
 
     bench(sample_and_update, **problem.cost)

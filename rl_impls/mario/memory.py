@@ -316,11 +316,6 @@ class PrioritisedReplay(FrameReplay):
         self.beta = min(1.0, self.beta + self.beta_increment)
         return rows, weights.astype(np.float32)
 
-    def sample(self, rng, batch_size, out=None):
-        """Sample a batch by priority; also return its rows i64[B], for :meth:`update`, and weights f32[B]."""
-        rows, weights = self.draw(rng.random(batch_size))
-        return self.gather(rows, out), rows, weights
-
     def update(self, rows, errors):
         """Set the priorities of rows i64[B] from their TD errors, f32 or f64[B].
 
