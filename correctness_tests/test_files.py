@@ -2,14 +2,11 @@
 
 import errno
 import os
-import struct
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 from rl_impls.common.files import write_whole
-from rlgauge.files import Unwritable, remove_halves, reserved, write_all
+from rlgauge.files import Unwritable, reserved, write_all
 
 
 def raise_disk_full(*args, **how):
@@ -65,25 +62,6 @@ def test_failed_write_leaves_the_file_as_it_was(kept, monkeypatch, name):
 def test_path_that_cannot_be_a_file_is_an_error(kept, name, words):
     with pytest.raises(Unwritable, match=rf"cannot be written: ({words})"), reserved(kept.parent / name, 1):
         pytest.fail("no error")
-
-
-def test_half_written_libraries_of_a_killed_compiler_are_removed(tmp_path):
-    (real,) = Path(np.__file__).parent.glob("_core/_multiarray_umath*.so")
-    head = b"\x7fELF\x02" + bytes(35) + struct.pack("=Q", 100) + bytes(10) + struct.pack("=HH", 64, 2) + bytes(2)
-    library = head + bytes(36 + 2 * 64)  # the headers of two sections start at byte 100
-    parts = {"": 0, "head": 63, "sections": 64, "table": len(library) - 1, "whole": len(library)}
-    for name, length in parts.items():
-        (tmp_path / f"{name}.so").write_bytes(library[:length])
-        (tmp_path / f"{name}.cpp").touch()
-    (tmp_path / "zeros.so").write_bytes(bytes(64) + library[64:])
-    (tmp_path / "real.so").write_bytes(real.read_bytes())
-    assert remove_halves(tmp_path) == "", "a compiler may still be writing them"
-    for path in tmp_path.iterdir():
-        os.utime(path, (0, 0))
-    assert remove_halves(tmp_path) == f"{tmp_path}: 5 incomplete libraries removed"
-    assert sorted(path.name for path in tmp_path.rglob("*.so")) == ["real.so", "whole.so"]
-    assert len(list(tmp_path.rglob("*.cpp"))) == len(parts)
-    assert remove_halves(tmp_path) == ""
 
 
 def test_several_files_are_written_all_or_none(kept, tmp_path_factory):

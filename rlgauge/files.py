@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import struct
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 RESERVED = 1 << 20  # bytes reserved for a file before anything is measured
-WRITTEN = 60.0  # seconds after which a linker is assumed to have stopped writing
 
 
 class Unwritable(RuntimeError):
@@ -80,35 +77,3 @@ def check_file(path: Path, option: str) -> None:
     """Raise Unwritable unless a file can be written; its content stays."""
     with reserved(path, RESERVED, option):
         return
-
-
-def check_folder(path: Path) -> None:
-    """Create a directory if it is missing; raise Unwritable unless files can be created in it."""
-    with naming(path):
-        path.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=path).close()
-
-
-def whole(library: Path) -> bool:
-    """Return whether a 64-bit ELF file is complete up to its section table, which a linker writes last."""
-    with library.open("rb") as file:
-        head = file.read(64)
-    if len(head) < 64 or head[:5] != b"\x7fELF\x02":
-        return False
-    (start,), (size, count) = struct.unpack_from("=Q", head, 40), struct.unpack_from("=HH", head, 58)
-    return bool(library.stat().st_size >= start + size * count > 0)
-
-
-def remove_halves(cache: Path) -> str:
-    """Remove the libraries that a killed compiler left incomplete in a cache; return a message if there were any.
-
-    torch would not compile them again: it fails, or concludes that the processor lacks fast instructions. Recently
-    modified files are kept, as another process may be compiling them.
-    """
-    now = time.time()
-    halves = [
-        library for library in cache.rglob("*.so") if now - library.stat().st_mtime > WRITTEN and not whole(library)
-    ]
-    for library in halves:
-        library.unlink()
-    return f"{cache}: {len(halves)} incomplete libraries removed" if halves else ""
