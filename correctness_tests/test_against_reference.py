@@ -14,6 +14,7 @@ from .commands import python
 from .quick import size
 from .reference import largest_difference, reference_output
 
+OWN_FILE = ("pirl",)  # its own file runs in another process, because torch takes long to compile its ops
 COMPILED_ALIKE = {  # ops for which torch.compile is slow and compiles code that others of their workload share
     ("pirl", "act"), ("pirl", "loss_and_backward"), ("treasurehunt", "act"), ("treasurehunt", "quantile_huber"),
 }  # fmt: skip
@@ -36,14 +37,18 @@ def quick(chosen: list[Benchmark]) -> set[str]:
     return set(found.values())
 
 
-def pytest_generate_tests(metafunc):
-    """Parametrise with the benchmarks of a plain run, or of the given tier; most are marked as slow."""
+def parametrise(metafunc, timed):
+    """Parametrise with those of the benchmarks that a plain run times, or the given tier; most are marked as slow."""
     if "timed" in metafunc.fixturenames:
         last = TIERS.index(metafunc.config.getoption("tier") or "bench")
-        chosen = [one for one in benchmarks() if TIERS.index(one.tier) <= last and one.op != "first_call"]
+        chosen = [one for one in timed if TIERS.index(one.tier) <= last and one.op != "first_call"]
         fast = quick(chosen)
         marked = [pytest.param(one, id=one.id, marks=() if one.id in fast else pytest.mark.slow) for one in chosen]
         metafunc.parametrize("timed", marked)
+
+
+def pytest_generate_tests(metafunc):
+    parametrise(metafunc, [one for one in benchmarks() if one.workload not in OWN_FILE])
 
 
 @pytest.fixture

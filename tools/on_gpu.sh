@@ -52,6 +52,7 @@ for each in "$@"; do
   echo "== $part"
   if [ "$part" = parity ]; then
     TORCHINDUCTOR_COMPILE_THREADS=1 timeout --kill-after=15 "${seconds:-240}" "${pytest[@]}" correctness_tests/test_against_reference.py \
+      correctness_tests/pirl/test_against_reference.py \
       -k "${KEYWORDS:-cuda}" -m "${MARKS:-not slow}" --maxfail "${FAILURES:-15}" --show-capture no \
       --numprocesses "${JOBS:-12}" --threads 1 --tb short -v -rfE --durations 15 2>&1 | tee "$out/parity.txt" || failed=1
     grep -q PASSED "$out/parity.txt" || exit 1
