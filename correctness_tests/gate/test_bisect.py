@@ -68,13 +68,6 @@ def test_bisect_names_no_commit_without_certainty(slowdowns, message):
         searched(slowdowns)
 
 
-def test_bisect_refuses_a_rule_by_which_nothing_is_slower():
-    with pytest.raises(
-        GateError, match=r"^rule: bisect cannot reach the level 0\.01 with confirm 6; raise confirm or level$"
-    ):
-        search(["0", "1"], lambda *_: pytest.fail("measured"), "a test", Rule(confirm=6), lambda line: None)
-
-
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
     toy = Repository(tmp_path_factory.mktemp("toy") / "toy", {"a.txt": "start"})

@@ -85,14 +85,6 @@ def test_an_output_that_is_ignored_is_not_requested(tmp_path):  # saving a lazy 
     assert not record.output_changed
 
 
-@pytest.mark.parametrize(("tolerance", "changed"), [(0.2, False), (0.05, True)])
-def test_each_case_has_its_own_tolerance(tmp_path, tolerance, changed):
-    pairs, record = pairs_of(tmp_path, tolerances={"a": tolerance, "b": 0.1}), Record()
-    workers, _ = workers_of(returning(1.0), returning(1.1))
-    pairs.prepare(workers, "a", record)
-    assert record.output_changed is changed
-
-
 @pytest.mark.parametrize(("again", "changed"), [(1.0, True), (3.0, False)])
 def test_an_output_that_base_does_not_repeat_is_not_a_change(tmp_path, again, changed):
     pairs, record = pairs_of(tmp_path, tolerances={"a": 0.0}), Record()

@@ -138,16 +138,6 @@ def test_the_result_of_a_test_is_that_of_a_call_right_after_a_reset():
     assert fixture().after_reset(lambda: calls.append(1) or len(calls), reset=calls.clear) == 1
 
 
-def test_after_reset_returns_the_result_of_the_last_timed_call():
-    calls = []
-
-    def take(timed):
-        timed.calls = 3
-        timed.sample()
-
-    assert fixture(take).after_reset(lambda: calls.append(1) or len(calls), reset=calls.clear) == 3 == len(calls)
-
-
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlgauge.__main__ import main
 from rlgauge.artifact import Artifact
 from rlgauge.merge import merge_artifacts
 from rlgauge.rule import SAME, SLOWED, GateError, Record, Rule, is_canary
@@ -114,13 +113,6 @@ def test_artifacts_of_different_comparisons_are_refused(parts, message):
     with pytest.raises(GateError) as caught:
         merge_artifacts(parts)
     assert str(caught.value).startswith(message)
-
-
-def test_an_artifact_of_another_version_is_one_line(tmp_path, capsys):
-    file = tmp_path / "1.json"
-    file.write_text(replace(shards(CASES, 1)["1.json"], version=7).to_json())
-    assert main(["merge", str(file)]) == 2
-    assert capsys.readouterr().err == f"{file}: format version 7 is not supported; use a file of version 2\n"
 
 
 def test_anchors_of_shards_are_merged_too():

@@ -96,28 +96,6 @@ def test_the_norm_of_the_gradient_is_clipped(backend, form):
     assert np.quantile(differences(free.params, wanted.params), 0.9) > 0.01 * config["learning_rate"] * 3
 
 
-@pytest.mark.parametrize(("backend", "form"), quick(LEARNERS[:2] + LEARNERS[3:], LEARNERS))
-def test_the_td_target_bootstraps_from_the_target_net_unless_terminated(backend, form):
-    config, [batch] = problem(3)
-    targets = config["target"], {name: 2 * value for name, value in config["target"].items()}
-    trainers = [trainer(backend, config | {"target": target}, batch, form) for target in targets]
-
-    def loss(k, batch):
-        step, update = trainers[k]
-        step.reset()
-        return update(batch)
-
-    for flag, differs in ((0, True), (1, False)):
-        ended = (*batch[:4], np.full_like(batch[4], flag))
-        losses = [loss(k, ended) for k in range(2)]
-        for got, target in zip(losses, targets):
-            wanted = _numpy.loss(*in_float64((config["params"], target, ended)), GAMMA)
-            assert abs(got - wanted) < 1e-4 * wanted
-        assert (abs(losses[0] - losses[1]) > 1e-2 * losses[0]) == differs
-        if not differs:
-            assert loss(0, (*ended[:3], 5 * ended[3], ended[4])) == losses[0]
-
-
 @pytest.mark.parametrize(
     ("backend", "form"),
     [
