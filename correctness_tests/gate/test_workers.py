@@ -58,16 +58,8 @@ def root(tmp_path_factory):
 WORKER = "-m", "stand_in", "some", "words"
 
 
-def worker(root, name="head", limit=30.0):
-    return Worker(Side(name, root, Path(sys.executable), WORKER), [0, 1], 2, limit)
-
-
-def test_workers_reply_to_requests_on_their_cores_and_threads(root):
-    with worker(root, "base") as base, worker(root) as head:
-        reply = {"do": "prepare", "identity": "a", "arguments": ["some", "words", "0,1", "2", "kept"]}
-        assert ask_both([base, head], "prepare", identity="a") == [reply, reply]
-        processes = [base.process, head.process]
-    assert [process.returncode for process in processes] == [0, 0]
+def worker(root):
+    return Worker(Side("head", root, Path(sys.executable), WORKER), [0, 1], 2, 30.0)
 
 
 def ask(head, do, limit):
@@ -137,8 +129,8 @@ def test_both_sides_of_a_pair_have_the_same_hash_seed_and_threads(root, all_core
             assert [worker.side.name for worker in workers] == ["base", "head"]
             base, head = ask_both(workers, "seed")
         assert base["seed"] == head["seed"]
-        threads = str(len(os.sched_getaffinity(0)) if all_cores else 1)
-        assert base["arguments"][3] == head["arguments"][3] == threads
+        given = [str(len(os.sched_getaffinity(0)) if all_cores else 1), "kept"]  # threads and memory
+        assert base["arguments"][3:] == head["arguments"][3:] == given
         seeds.append(base["seed"])
     assert seeds[0] != seeds[1]
 

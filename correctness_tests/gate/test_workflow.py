@@ -32,42 +32,31 @@ def ran(tmp_path, lines, **variables):
     return done.returncode, done.stdout
 
 
-@pytest.fixture
-def allowed(tmp_path):
-    """Return a function that runs the step on a description, and returns the allowed patterns and the output."""
-
-    def run(labelled, description):
-        file = tmp_path / "output"
-        file.touch()
-        variables = {"LABELLED": labelled, "DESCRIPTION": description, "GITHUB_OUTPUT": str(file)}
-        code, words = ran(tmp_path, script("gate.yml", "allowed", "read"), **variables)
-        assert code == 0
-        return file.read_text().splitlines()[1:-1], words
-
-    return run
+def executable(path, lines):
+    path.write_text(f"#!/bin/bash\n{lines}\n")
+    path.chmod(0o755)
 
 
-def test_every_line_of_the_description_allows_a_pattern(allowed):
-    assert allowed("true", DESCRIPTION) == (ALLOWED, "")
-
-
-def test_without_the_label_nothing_is_allowed(allowed):
-    assert allowed("false", DESCRIPTION) == ([], "")
-
-
-def test_a_label_without_a_line_is_reported(allowed):
-    patterns, words = allowed("true", "A faster horse.")
-    assert (patterns, words.count("\n")) == ([], 1)
-    assert 'add lines "perf-ok: ID-PATTERN=REASON"' in words
+@pytest.mark.parametrize(
+    ("labelled", "description", "allowed", "words"),
+    [
+        ("true", DESCRIPTION, ALLOWED, ""),
+        ("false", DESCRIPTION, [], ""),
+        ("true", "A faster horse.", [], 'No slowdown is accepted: add lines "perf-ok: ID-PATTERN=REASON"'),
+    ],
+)
+def test_with_the_label_every_line_of_the_description_allows_a_pattern(tmp_path, labelled, description, allowed, words):
+    (tmp_path / "output").touch()
+    variables = {"LABELLED": labelled, "DESCRIPTION": description, "GITHUB_OUTPUT": "output"}
+    code, shown = ran(tmp_path, script("gate.yml", "allowed", "read"), **variables)
+    assert (code, shown.partition(" to the ")[0]) == (0, words)
+    assert (tmp_path / "output").read_text().splitlines()[1:-1] == allowed
 
 
 @pytest.mark.parametrize(("ends", "written", "code"), [(0, "{}", 0), (1, "{}", 0), (2, "{}", 0), (2, "", 1)])
 def test_a_shard_fails_only_if_it_measured_nothing(tmp_path, ends, written, code):
-    python = tmp_path / "python"
-    python.write_text(
-        f"#!/bin/sh\nprintf '%s\\n' \"$@\" > arguments\nprintf '{written}' > out/gate.json\nexit {ends}\n"
-    )
-    python.chmod(0o755)
+    lines = f"printf '%s\\n' \"$@\" > arguments; printf '{written}' > out/gate.json; exit {ends}"
+    executable(tmp_path / "python", lines)
     given = {"OUT": "out", "AGAINST": "main", "ANCHOR": "v1", "SHARD": "2/4", "ARGUMENTS": "perf_tests\n-k\na b\n"}
     lines = script("gate-shards.yml", "shard", "gate")
     assert ran(tmp_path, lines, PYTHON="./python", ALLOW="\n".join(ALLOWED), **given) == (code, "")
@@ -84,8 +73,7 @@ def test_a_shard_fails_only_if_it_measured_nothing(tmp_path, ends, written, code
 
 @pytest.mark.parametrize("folders", [["shards/gate-1", "shards/gate-2"], ["shards"]], ids=["two", "one"])
 def test_all_shards_are_decided_together(tmp_path, folders):
-    (tmp_path / "python").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\" > arguments\nexit 1\n")
-    (tmp_path / "python").chmod(0o755)
+    executable(tmp_path / "python", "printf '%s\\n' \"$@\" > arguments; exit 1")
     for folder in folders:  # as actions/download-artifact extracts them
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "gate.json").touch()
@@ -95,8 +83,7 @@ def test_all_shards_are_decided_together(tmp_path, folders):
     assert (tmp_path / "arguments").read_text().splitlines() == ["-m", "rlgauge", "merge", *files, *written]
 
 
-GH = """#!/bin/bash
-echo "$*" >> calls
+GH = """echo "$*" >> calls
 case "$*" in *--paginate*) cat found;; *) exit "$(cat code)";; esac
 """
 
@@ -114,8 +101,7 @@ def commented(tmp_path, request):
     lines = action_step("comment") if of_action else script("gate-shards.yml", "comment", "comment")
 
     def run(report="### Speed\n", found="", code=0, pull_request="7", **more):
-        (tmp_path / "gh").write_text(GH)
-        (tmp_path / "gh").chmod(0o755)
+        executable(tmp_path / "gh", GH)
         for name, text in (("found", found), ("code", str(code)), ("gate.md", report), ("calls", "")):
             if text is not None:
                 (tmp_path / name).write_text(text)
@@ -171,8 +157,7 @@ def test_jobs_that_run_code_of_the_pull_request_cannot_write():
 
 
 def test_the_action_does_not_show_the_report_of_an_earlier_use(tmp_path):
-    (tmp_path / "python").write_text("#!/bin/sh\nexit 2\n")
-    (tmp_path / "python").chmod(0o755)
+    executable(tmp_path / "python", "exit 2")
     (tmp_path / "out").mkdir()
     (tmp_path / "out/gate.md").write_text("### Speed\n")
     variables = {"PYTHON": "./python", "OUT": "out", "AGAINST": "main", "ARGUMENTS": ""}
@@ -183,8 +168,7 @@ def test_the_action_does_not_show_the_report_of_an_earlier_use(tmp_path):
 @pytest.fixture
 def checked_out(tmp_path):
     """A repository whose branches main and change each have a commit of their own. -> a function that runs git in it"""
-    (tmp_path / "python").write_text("#!/bin/sh\nprintf '%s\\n' \"$3\"\n")
-    (tmp_path / "python").chmod(0o755)
+    executable(tmp_path / "python", "printf '%s\\n' \"$3\"")
 
     def git(*words):
         command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]

@@ -354,6 +354,17 @@ class Repository:
             process.kill()
         return process.returncode, text
 
+    def interrupted(self, marker, number, *arguments):
+        """Start a command, send it a signal once it has printed a text, and return its exit code and output."""
+        process, text = self.start(*arguments), ""
+        while marker not in text:
+            line = process.stdout.readline()
+            assert line, text
+            text += line
+        process.send_signal(number)
+        rest, _ = process.communicate(timeout=60)
+        return process.returncode, text + rest
+
     def command(self, against, folder, *options, rule=FIND):
         """Return the arguments of a gate run that writes its files to a directory."""
         files = [f"--gate-json={folder / 'gate.json'}", f"--gate-markdown={folder / 'gate.md'}"]

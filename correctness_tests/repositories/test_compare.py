@@ -334,18 +334,6 @@ def test_a_file_is_collected_with_the_users_path_and_options(tmp_path):
     assert made.leftovers() == []
 
 
-def interrupted(repository, marker, number, *arguments, **variables):
-    """Start a command and send it a signal once it has printed the marker; return its exit code and output."""
-    process, text = repository.start("rlgauge", *arguments, **variables), ""
-    while marker not in text:
-        line = process.stdout.readline()
-        assert line, text
-        text += line
-    process.send_signal(number)
-    rest, _ = process.communicate(timeout=60)
-    return process.returncode, text + rest
-
-
 COMPARISONS = (  # different precisions, so that they share no pairs
     comparison("items", "*slow]", "*twice]", items=True, leaves_out="nothing", note="seen", precision=0.05),
     comparison("waits", "*waiting[6.0]", "*waiting[2.0]", measure="waits"),
@@ -362,7 +350,7 @@ def comparisons(tmp_path):
 def test_an_interrupted_file_of_comparisons_is_resumed(repository, comparisons, tmp_path):
     out = tmp_path / "out.json"
     command = ["compare", "--file", comparisons, "--json", out]
-    code, text = interrupted(repository, "compare: 1 of 2: ", signal.SIGINT, *command)
+    code, text = repository.interrupted("compare: 1 of 2: ", signal.SIGINT, "rlgauge", *command)
     assert code == 2, text
     line = f"interrupted: {out} has 1 of 2 comparisons; to resume, repeat the command with --resume"
     assert text.splitlines()[-1] == line

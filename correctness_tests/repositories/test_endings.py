@@ -169,6 +169,8 @@ def test_workers_that_die_end_their_tests_alone(ran):
         assert why.startswith(words)
     assert "gate: stopping early: no further pair could make this run valid\n" in ran.text
     assert "invalid run, no verdict: 2 error, 1 ok, " in ran.text
+    assert f"\n2 of 3 tests could not be measured: {KILLED}: {WORDS[KILLED]}" in ran.text
+    assert ran.markdown.splitlines()[0].endswith(": invalid run, no verdict")
     assert "Traceback" not in ran.text
     assert main(["replay", str(ran.folder / "gate.json")]) == 2
 
@@ -249,19 +251,16 @@ if os.environ.get("RLGAUGE_GATE_SIDE") == "head":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
+def test_a_worker_that_hangs_or_leaves_while_its_test_ends_is_an_error_of_that_test_alone(toy, tmp_path):
+    toy.at("endings", {"toy/endings.py": AFTER})
+    ran = toy.gate("HEAD", tmp_path, "-k", "hanging or closing or kept", "--gate-limit", "15", rule=QUICK)
+    for name, words in (
         ("test_hanging[hangs]", "head: no reply within 15 s"),
         ("test_closing[sleeps]", "head: no reply within 15 s"),
         ("test_closing[exits]", "head: ended with code 3"),
-    ],
-)
-def test_a_worker_that_hangs_or_leaves_while_its_test_ends_is_an_error_of_that_test_alone(toy, tmp_path, name, words):
-    toy.at("endings", {"toy/endings.py": AFTER})
-    ran = toy.gate("HEAD", tmp_path, f"{FILE}::{name}", KEPT, "--gate-limit", "15", rule=QUICK)
-    verdict, why = ran.findings[f"{FILE}::{name}"]
-    assert (verdict, why.partition(";")[0]) == ("error", words), ran.text
+    ):
+        verdict, why = ran.findings[f"{FILE}::{name}"]
+        assert (verdict, why.partition(";")[0]) == ("error", words), ran.text
     assert ran.findings[KEPT] == ("ok",)
     assert "WorkerError" not in ran.text  # no traceback
     assert toy.leftovers() == []

@@ -176,14 +176,9 @@ def test_older_commits_run_with_todays_settings_of_pytest(tmp_path):
 def test_ctrl_c_keeps_whole_entries_and_leaves_no_process(measured, tmp_path):
     made, *_ = measured
     file = tmp_path / "history.jsonl"
-    process = made.start("rlgauge", "history", "--since", "v1", "--pairs", "500", "--file", file, *SELECTED)
-    assert process.stdout
-    for line in process.stdout:
-        if "expected for the other pairs" in line:
-            break
-    process.send_signal(signal.SIGINT)
-    text, _ = process.communicate(timeout=60)
-    assert process.returncode == 2, text
+    command = "rlgauge", "history", "--since", "v1", "--pairs", "500", "--file", file, *SELECTED
+    code, text = made.interrupted("expected for the other pairs", signal.SIGINT, *command)
+    assert code == 2, text
     line = f"interrupted: repeat the command to continue; finished commits are in {file}"
     assert text.splitlines()[-1] == line
     assert {e.state for e in read(file)} == {"unchanged"}

@@ -30,15 +30,8 @@ def toy(tmp_path_factory):
 def interrupted(toy, tmp_path_factory):
     """Interrupt a run with SIGTERM during its second pair."""
     folder = tmp_path_factory.mktemp("runs")
-    process = toy.start(*toy.command("start", folder, rule=RULE))
-    output = ""
-    while "screen 2 of" not in output:
-        line = process.stdout.readline()
-        assert line, output
-        output += line
-    process.send_signal(signal.SIGTERM)
-    text, _ = process.communicate(timeout=60)
-    ran = Gated(process.returncode, output + text, folder)
+    code, text = toy.interrupted("screen 2 of", signal.SIGTERM, *toy.command("start", folder, rule=RULE))
+    ran = Gated(code, text, folder)
     (folder / "kept.json").write_text(json.dumps(ran.artifact))
     return ran
 
@@ -60,14 +53,8 @@ def test_an_interrupted_run_keeps_its_whole_pairs_and_is_incomplete(interrupted,
 def test_a_changed_run_starts_over_and_says_what_differs(toy, interrupted, tmp_path):
     toy.at("start", flat(slow=120) | {"toy/table.csv": "1, 2\n"})
     (tmp_path / "gate.json").write_text((interrupted.folder / "kept.json").read_text())
-    process = toy.start(*toy.command("start", tmp_path, "--gate-resume", rule=RULE))
-    output = ""
-    while "screen 1 of" not in output:  # before anything is measured
-        line = process.stdout.readline()
-        assert line, output
-        output += line
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    command = toy.command("start", tmp_path, "--gate-resume", rule=RULE)
+    _, output = toy.interrupted("screen 1 of", signal.SIGINT, *command)  # before anything is measured
     assert "gate: starting over, because these changed since the interrupted run: head's files\n" in output
     assert json.loads((tmp_path / "gate.json").read_text()) == interrupted.artifact, "nothing new was measured"
 

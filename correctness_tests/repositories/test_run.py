@@ -6,7 +6,7 @@ import pytest
 
 from rlgauge.__main__ import main
 
-from .made import CLOCK, FLAT_TESTS, SAME, SLOWED, Repository, flat, work
+from .made import SAME, SLOWED, Repository, flat, work
 
 FILE, FIND = "benchmarks/test_run.py", "screen=1,confirm=3,looks=1,blocks=3,level=0.3"
 NAMES = ("kept", "slow", "fast", "other", "passing")
@@ -169,17 +169,3 @@ def test_each_of_many_new_benchmarks_runs_to_its_end(ran):
     assert others == [("new", "base: AttributeError: module 'toy.sorting' has no attribute 'fresh'")] * 59
     assert last[0] == "error"
     assert "head: its test failed: AssertionError: assert 59 != 59" in ran.text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("wrong", "factor"), [(SLOWED, 0.95), (SAME, 1.06)])
-def test_a_wrong_canary_invalidates_the_run(toy, tmp_path, wrong, factor):
-    unlike = CLOCK.replace("2e-8", f'2e-8 * ({factor} if os.environ["RLGAUGE_GATE_SIDE"] == "head" else 1)')
-    files = {"toy/sorting.py": work(slow=101, kept=100), "benchmarks/test_sorting.py": FLAT_TESTS, FILE: None}
-    toy.at("start", {**files, "benchmarks/conftest.py": unlike})
-    ran = toy.gate("HEAD", tmp_path)
-    assert ran.code == 2, ran.text
-    assert f"\n{wrong} is " in ran.text
-    assert "invalid run, no verdict" in ran.text
-    assert ran.markdown.splitlines()[0].endswith(": invalid run, no verdict")
-    assert f"**{wrong} is " in ran.markdown

@@ -128,16 +128,6 @@ def test_close_ends_the_second_process_and_can_be_called_twice(given, made, temp
         update(given[1][0])
 
 
-@pytest.mark.slow
-def test_a_killed_second_process_is_reported(given, made):
-    made[0].close()
-    _, update = trainer("torch", given[0], given[1][0], "ddp")
-    update(given[1][0])
-    os.kill(*children(), signal.SIGKILL)
-    with pytest.raises(RuntimeError, match=r"the second process was killed by signal 9 \(SIGKILL\)"):
-        update(given[1][0])
-
-
 KILLED = """
 import multiprocessing, time
 from correctness_tests.snake.problem import problem, trainer
@@ -162,24 +152,22 @@ def test_second_process_ends_when_the_first_is_killed(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_failure_of_the_second_process_is_reported_and_ends_both(given, made, temporary):
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda step, pid: os.kill(pid, signal.SIGKILL), r"the second process was killed by signal 9 \(SIGKILL\)"),
+        (lambda step, pid: os.kill(pid, signal.SIGSTOP), "the second process did not answer for 5 s: it hangs"),
+        (lambda step, pid: step.tell("nonsense"), "two processes failed: TypeError: 'NoneType' object is not callable"),
+    ],
+    ids=["killed", "hangs", "fails"],
+)
+def test_a_second_process_that_dies_hangs_or_fails_is_reported_and_ended(given, made, temporary, spoil, message):
     made[0].close()
-    step, update = trainer("torch", given[0], given[1][0], "ddp")
+    step, update = trainer("torch", given[0] | {"worker_timeout": 5.0}, given[1][0], "ddp")
+    update(given[1][0])
     [pid] = children()
-    step.tell("nonsense")
-    with pytest.raises(RuntimeError, match="two processes failed: TypeError: 'NoneType' object is not callable"):
+    spoil(step, pid)
+    with pytest.raises(WorkersEnded, match=message):
         update(given[1][0])
     assert not alive(pid)
     assert leftover_files(temporary) == []
-
-
-@pytest.mark.slow
-def test_a_second_process_that_hangs_is_killed_after_the_timeout(given, made):
-    made[0].close()
-    _, update = trainer("torch", given[0] | {"worker_timeout": 5.0}, given[1][0], "ddp")
-    update(given[1][0])
-    [pid] = children()
-    os.kill(pid, signal.SIGSTOP)
-    with pytest.raises(WorkersEnded, match=r"the second process did not answer for 5 s: it hangs"):
-        update(given[1][0])
-    assert not alive(pid)

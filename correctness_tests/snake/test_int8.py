@@ -26,17 +26,8 @@ def quantised(tmp_path_factory):
 def assert_close_to_float32(net, params, obs):
     wanted, got = q_values(params, obs), net(obs)
     assert got.dtype == np.float32
-    assert 0 < np.abs(got - wanted).max() < 0.03 * np.abs(wanted).max()
+    assert 1e-4 < np.abs(got - wanted).max() / np.abs(wanted).max() < 0.03  # more than rounding in float32
     assert (got.argmax(axis=1) == wanted.argmax(axis=1)).mean() >= 0.95
-
-
-def test_quantisation_error_exceeds_rounding_error(quantised):
-    config, obs, net = quantised
-    net.load(config["params"])
-    wanted = q_values(config["params"], obs)
-    assert np.abs(net(obs) - wanted).max() > 1e-4 * np.abs(wanted).max()
-    plain = build("forward", "onnx", config, (obs,), "full")(obs)
-    assert np.abs(plain - wanted).max() < 1e-5 * np.abs(wanted).max()
 
 
 def test_q_values_and_greedy_moves_are_close_to_float32_with_new_weights_too(quantised):

@@ -77,26 +77,17 @@ def check_turns(actions, rewards, explore, random_actions, expected, values):
 
 @pytest.mark.parametrize("num_worlds", quick([3], WORLDS))
 @pytest.mark.parametrize(("form", "backend"), quick(FAST, LOOPS))
-def test_turns_equal_those_of_a_plain_loop(form, backend, num_worlds):
+def test_turns_equal_those_of_a_plain_loop_before_and_after_a_reset(form, backend, num_worlds):
     config, epochs = given(num_worlds)
-    loop, plain = fresh("turn", form, backend, num_worlds), PlainHunt(config, num_worlds, order_of(form))
-    for _, draws, taus, explore, random_actions, *_ in epochs:  # the second call continues where the first ended
-        actions, rewards = loop(draws, taus, explore, random_actions)
-        check_turns(
-            actions, rewards, explore, random_actions, *plain.turns(actions, draws, taus, explore, random_actions)
-        )
+    loop = fresh("turn", form, backend, num_worlds)
+    for played in (epochs, epochs[:1]):
+        loop.reset()
+        plain = PlainHunt(config, num_worlds, order_of(form))
+        for _, *turns, _, _, _ in played:  # the second call continues where the first ended
+            actions, rewards = loop(*turns)
+            check_turns(actions, rewards, *turns[2:], *plain.turns(actions, *turns))
     for name, value in config["params"].items():
         np.testing.assert_array_equal(loop.params[name], value)
-
-
-@pytest.mark.parametrize(("form", "backend"), quick(FAST, LOOPS))
-def test_turns_after_a_reset_equal_those_of_a_plain_loop(form, backend):
-    config, [epoch, other] = given(3)
-    loop, plain = fresh("turn", form, backend, 3), PlainHunt(config, 3, order_of(form))
-    loop(*other[1:5])
-    loop.reset()
-    actions, rewards = loop(*epoch[1:5])
-    check_turns(actions, rewards, *epoch[3:5], *plain.turns(actions, *epoch[1:5]))
 
 
 @pytest.mark.parametrize("num_worlds", WORLDS)

@@ -6,6 +6,7 @@ import pytest
 from correctness_tests.treasurehunt import hunts
 from correctness_tests.treasurehunt.problem import AGENTS, acting, build, called, problem, tensors
 from rl_impls import backends
+from rl_impls.treasurehunt.problem import HIDDEN, LOOKED_UP, STATE
 from rl_impls.treasurehunt.vector_env import ArrayWorlds, CellWorlds
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -94,3 +95,14 @@ def test_looking_states_up_costs_fewer_flops_than_multiplying():
         loop = hunts.build("epoch", "jax", config, epoch, "compiled", states=states)
         flops[states] = loop.run.lower(loop.carry, *epoch).cost_analysis()["flops"]
     assert flops["lookup"] < flops["product"]
+
+
+def test_looking_onehot_frames_up_takes_the_stated_flops():
+    import jax
+
+    from rl_impls.treasurehunt._jax import onehot_matmul
+
+    state, weights = np.zeros((1, STATE), np.float32), np.zeros((STATE, HIDDEN), np.float32)
+    flops = jax.jit(onehot_matmul).lower(state, weights).cost_analysis()["flops"]
+    stated = 2 * STATE * HIDDEN * LOOKED_UP["state"]
+    assert stated <= flops <= 1.1 * stated

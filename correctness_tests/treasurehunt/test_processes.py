@@ -94,16 +94,6 @@ def test_epochs_on_jax_equal_those_of_one_process(given):
 
 
 @pytest.mark.slow
-def test_killed_agent_is_named_and_the_others_end(given, loop):
-    pids = children()
-    os.kill(max(pids), signal.SIGKILL)  # the one started last
-    with pytest.raises(RuntimeError, match=r"^agent 1 was killed by signal 9 \(SIGKILL\)"):
-        loop(*given[1][0])
-    assert not any(map(alive, pids))
-    assert children() == []
-
-
-@pytest.mark.slow
 def test_agents_end_when_the_loop_is_garbage_collected(given):
     loop = make(given)
     pids = children()
@@ -149,16 +139,6 @@ def test_agents_end_with_the_main_process(tmp_path, send, code):
 
 
 @pytest.mark.slow
-def test_stopped_agent_is_named_and_all_end(given):
-    loop = make(given, worker_timeout=5.0)
-    pids = children()
-    os.kill(max(pids), signal.SIGSTOP)
-    with pytest.raises(WorkersEnded, match=r"^agent 1 did not answer for 5 s: the process hangs or is stopped$"):
-        loop(*given[1][0])
-    assert not any(map(alive, pids))
-
-
-@pytest.mark.slow
 def test_error_of_an_agent_reaches_the_caller(given, loop):
     pids = children()
     *turns, rows, taus, noise = given[1][0]
@@ -174,3 +154,20 @@ def test_agent_that_cannot_be_built_ends_all(given):
     with pytest.raises(RuntimeError, match=r"^agent 0 failed: ValueError: actions should be int32\[1, 40\], not int64"):
         make(given, stored=stored)
     assert children() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (signal.SIGKILL, r"^agent 1 was killed by signal 9 \(SIGKILL\)"),
+        (signal.SIGSTOP, r"^agent 1 did not answer for 5 s: the process hangs or is stopped$"),
+    ],
+)
+def test_killed_or_stopped_agent_is_named_and_all_end(given, number, message):
+    loop = make(given, worker_timeout=5.0)
+    pids = children()
+    os.kill(max(pids), number)  # the one started last
+    with pytest.raises(WorkersEnded, match=message):
+        loop(*given[1][0])
+    assert not any(map(alive, pids))
