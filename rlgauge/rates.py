@@ -24,9 +24,6 @@ class Rate:
         low, high = rate_interval(self.found, self.n)
         return f"{self.found:,}/{self.n:,} [{low:.1%}, {high:.1%}]"
 
-    def __add__(self, other: Rate) -> Rate:
-        return Rate(self.found + other.found, self.n + other.n)
-
 
 class PairLogRatio(NamedTuple):
     """The log-ratio of a case in one pair, as a quick pair and as a thorough one, which has more blocks.

@@ -14,13 +14,12 @@ from rlgauge.compare_file import read
 from rlgauge.plan import Plan
 from rlgauge.two_tests import DIFFER
 
-from ..commands import ROOT, environment
+from ..commands import ROOT, environment, python
 from .toy import OTHER, claim
 
 
 def run(*arguments):
-    command = [sys.executable, "-m", "perf_tests.claims", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment(), timeout=900)
+    done = python("-m", "perf_tests.claims", *arguments, limit=900)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -4,8 +4,6 @@ import importlib
 import json
 import math
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +11,7 @@ import pytest
 
 from perf_tests.claims import returns
 
-from ..commands import ROOT, environment
+from ..commands import python
 
 KEPT = returns.Trial("snake", {}, {}, 100, 10, 5, "foods", 0.0)  # the gain must be kept
 
@@ -23,8 +21,7 @@ def pairs(*changes):
 
 
 def run(*arguments):
-    command = [sys.executable, "-m", "perf_tests.claims.returns", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment(), timeout=900)
+    done = python("-m", "perf_tests.claims.returns", *arguments, limit=900)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -5,7 +5,7 @@ import random
 
 from rlgauge.pairs import Pairs
 from rlgauge.power import add_log_ratios, pair_log_ratios
-from rlgauge.rates import PairLogRatio, Rate, verdicts
+from rlgauge.rates import PairLogRatio, verdicts
 from rlgauge.rule import Rule
 from rlgauge.sampling import SamplePlan
 
@@ -54,13 +54,6 @@ def test_screen_and_first_futility_check_use_quick_pairs():
     assert list(verdicts([found] * 10, RULE)) == [(True, False)]
     assert list(verdicts([found] * 2 + [hidden] * 8, RULE)) == [(True, False)]  # stopped at the first futility check
     assert list(verdicts([found] * 4 + [hidden] * 6, RULE)) == [(True, True)]
-
-
-def test_rates_show_the_exact_interval():
-    assert str(Rate(0, 240)) == "0/240 [0.0%, 1.5%]"
-    assert str(Rate(48, 48)) == "48/48 [92.6%, 100.0%]"
-    assert str(Rate(0, 0)) == "not measured"
-    assert Rate(1, 2) + Rate(3, 4) == Rate(4, 6)
 
 
 def test_a_pair_keeps_its_thorough_and_its_quick_log_ratio():

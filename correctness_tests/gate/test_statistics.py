@@ -8,7 +8,7 @@ from scipy import stats
 from rlgauge.statistics import interval, rank_correlation, rate_interval, signed_rank, t_tail
 
 EXACT = {"rel": 1e-12, "abs": 1e-12}
-COUNTS = [pytest.param(250, id="some"), pytest.param(10_000, id="many", marks=pytest.mark.slow)]
+COUNT = 250
 
 
 def drawn(rng, least):
@@ -18,20 +18,18 @@ def drawn(rng, least):
     return values if rng.random() < 0.5 else [round(value * 3) / 4 for value in values]
 
 
-@pytest.mark.parametrize("count", COUNTS)
-def test_signed_rank_equals_scipys(count):
-    rng = random.Random(count)
-    for _ in range(count):
+def test_signed_rank_equals_scipys():
+    rng = random.Random(COUNT)
+    for _ in range(COUNT):
         values = drawn(rng, 1)
         if any(values):  # SciPy returns no p if all values are zero
             wanted = stats.wilcoxon(values, alternative="greater", method="exact").pvalue
             assert signed_rank(values, 0.0) == pytest.approx(wanted, **EXACT)
 
 
-@pytest.mark.parametrize("count", COUNTS)
-def test_rank_correlation_equals_scipys(count):
-    rng = random.Random(count)
-    for _ in range(count):
+def test_rank_correlation_equals_scipys():
+    rng = random.Random(COUNT)
+    for _ in range(COUNT):
         second = drawn(rng, 3)
         first = rng.choices(second, k=len(second))
         if len(set(first)) > 1 and len(set(second)) > 1:  # SciPy returns NaN for constant input
@@ -45,10 +43,9 @@ def test_t_tail_equals_scipys(freedom):
     assert 0 < t_tail(1e6, 181) < 1e-15
 
 
-@pytest.mark.parametrize("count", COUNTS)
-def test_rate_interval_equals_scipys(count):
-    rng = random.Random(count)
-    for _ in range(count):
+def test_rate_interval_equals_scipys():
+    rng = random.Random(COUNT)
+    for _ in range(COUNT):
         n = rng.randint(1, rng.choice([10, 300, 3000]))
         found = rng.choice([0, n, rng.randint(0, n), rng.randint(0, min(n, 3))])
         # The beta distribution gives the same interval as binomtest, whose root finder stops at 2e-12.
@@ -57,10 +54,9 @@ def test_rate_interval_equals_scipys(count):
         assert rate_interval(found, n) == pytest.approx((low, high), **EXACT)
 
 
-@pytest.mark.parametrize("count", COUNTS)
-def test_interval_of_a_median_equals_scipys(count):
-    rng = random.Random(count)
-    for _ in range(count):
+def test_interval_of_a_median_equals_scipys():
+    rng = random.Random(COUNT)
+    for _ in range(COUNT):
         values = drawn(rng, 6) * rng.choice([1, 1, 30])
         wanted = stats.quantile_test(values, q=0.0, p=0.5).confidence_interval(0.95)
         assert interval(values) == (wanted.low, wanted.high)

@@ -62,10 +62,7 @@ def test_dies(benchmark):
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """Run the gate on a head that allocates more, leaks and has a longer docstring.
-
-    Return the exit code, and verdict and notes by test.
-    """
+    """Return verdict and notes by test of a run on a head that allocates more, leaks and has a longer docstring."""
     before = MODULE.format(title="Sorts numbers.", touched=0, left=0)
     files = flat() | {"toy/sorting.py": before, "benchmarks/test_sorting.py": TESTS}
     toy = Repository(tmp_path_factory.mktemp("counts") / "toy", files)
@@ -74,7 +71,7 @@ def ran(tmp_path_factory):
     assert toy.leftovers() == []
     found = {name.partition("::test_")[2]: verdict for name, verdict in ran.findings.items()}
     assert found.keys() >= {"counted[touch-letters]", "counted[leave-graphs]", "words"}, ran.text
-    return ran.code, found
+    return found
 
 
 def rise(notes, name):
@@ -85,27 +82,19 @@ def rise(notes, name):
 
 
 def test_page_faults_growth_and_exact_counts_that_rise_are_noted(ran):
-    _, found = ran
-    verdict, *notes = found["counted[touch-letters]"]
+    verdict, *notes = ran["counted[touch-letters]"]
     assert (verdict, "letters 14 -> 19" in notes) == ("ok", True)
     assert (40 << 20) // 4096 <= rise(notes, "page_faults") < (60 << 20) // 4096
-    assert 2 << 20 <= rise(found["counted[leave-graphs]"][1:], "grown_bytes") < 3 << 20
-
-
-def test_more_compiled_graphs_are_slower(ran):
-    code, found = ran
-    assert code == 1
-    verdict, *notes = found["counted[leave-graphs]"]
-    assert (verdict, "graphs 14 -> 19" in notes) == ("slower", True)
+    assert 2 << 20 <= rise(ran["counted[leave-graphs]"][1:], "grown_bytes") < 3 << 20
 
 
 def test_a_worker_that_dies_while_memory_is_counted_does_not_end_the_run(ran):
-    verdict, words = ran[1]["dies"]
+    verdict, words = ran["dies"]
     assert (verdict, words.partition(":")[0]) == ("ok", "memory was not measured")
     assert "ended with code 3" in words
 
 
 def test_exact_counts_that_are_no_numbers_are_an_error(ran):
-    verdict, words = ran[1]["words"]
+    verdict, words = ran["words"]
     assert verdict == "error"
     assert words.endswith("""extra_info["exact"]: {'letters': 'many'} is not a dictionary of whole numbers""")

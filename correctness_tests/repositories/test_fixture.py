@@ -180,16 +180,13 @@ def test_async_functions_are_refused_and_their_coroutines_closed():
         made.send(None)
 
 
-def test_generator_functions_are_refused():
+def test_functions_that_make_generators_are_refused():
     def generated():
         yield 1
 
     for function in (generated, functools.partial(generated)):
         with pytest.raises(MisuseError, match="a generator function, so a call does no work"):
             TimedFunction(function).first_output()
-
-
-def test_a_function_that_returns_a_generator_is_refused():
     with pytest.raises(MisuseError, match="returns a generator, whose work is not timed"):
         TimedFunction(lambda: (x for x in "ab")).first_output()
 

@@ -1,5 +1,6 @@
 """DQN options: each gives bit-identical results, close results, or a known difference."""
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +28,6 @@ SAME = [
     ("inference", "inference_mode"),
 ]
 UPDATES = 3
-NAIVE = {}
 
 
 def run_ops(backend, options):
@@ -52,10 +52,9 @@ def run_ops(backend, options):
     return np.array(losses), train.params, actions
 
 
+@functools.cache
 def naive(backend):
-    if backend not in NAIVE:
-        NAIVE[backend] = run_ops(backend, Options())
-    return NAIVE[backend]
+    return run_ops(backend, Options())
 
 
 @pytest.mark.parametrize(("option", "value"), SAME)
