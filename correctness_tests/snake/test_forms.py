@@ -110,17 +110,6 @@ def test_a_form_that_a_backend_lacks_is_refused(form, backend, message):
         build("forward", backend, config, batch[:1], form)
 
 
-@pytest.mark.parametrize("acting", ["torch", "numpy"])
-def test_an_actor_uses_the_newest_weights(acting):
-    config, [batch] = problem(7)
-    step, update = trainer("torch", config, batch, "naive", acting=acting)
-    obs, explore, random_actions = boards(np.random.default_rng(1), 4), np.zeros(4, bool), np.zeros(4, np.int32)
-    actor = step.actor(obs)
-    for _ in range(20):
-        update(batch)
-    np.testing.assert_array_equal(actor(obs, explore, random_actions), step.actor(obs)(obs, explore, random_actions))
-
-
 def test_cuda_flags_are_set_and_restored():
     import torch
 
