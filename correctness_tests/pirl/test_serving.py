@@ -56,8 +56,8 @@ def test_each_client_has_a_thread_and_batches_are_gathered_in_another(serving, t
         op.close()
 
 
-def test_waiting_requests_are_answered_in_one_batch():
-    calls, entered, gate = [], threading.Event(), threading.Event()
+def test_waiting_requests_are_answered_in_batches_even_after_close():
+    calls, answers, entered, gate = [], [], threading.Event(), threading.Event()
 
     def build(size):
         def forward(batch):
@@ -68,18 +68,21 @@ def test_waiting_requests_are_answered_in_one_batch():
 
         return forward
 
-    server = Batched(build, BatchGrid((1, 8)))
-    threads = [threading.Thread(target=server, args=(np.zeros(3),), daemon=True) for _ in range(6)]
+    server = Batched(build, BatchGrid((1, 4)))
+    threads = [threading.Thread(target=lambda: answers.append(server(np.ones(3))), daemon=True) for _ in range(6)]
     threads[0].start()
     entered.wait()
     for thread in threads[1:]:
         thread.start()
     until(lambda: len(server.waiting) == 5, "five waiting requests")
+    threads.append(threading.Thread(target=server.close, daemon=True))
+    threads[-1].start()
+    until(lambda: server.closed, "close() to begin")
     gate.set()
     for thread in threads:
         thread.join()
-    server.close()
-    assert calls == [1, 8]
+    assert (calls, len(answers)) == ([1, 4, 1], 6)
+    assert not server.worker.is_alive()
 
 
 @pytest.mark.parametrize("kind", list(SERVERS))
@@ -107,33 +110,6 @@ def test_a_request_to_a_closed_server_is_an_error():
     server.close()
     with pytest.raises(RuntimeError, match="the server is closed"):
         server(np.ones(3))
-
-
-def test_requests_that_wait_at_close_are_still_answered():
-    entered, gate, answers = threading.Event(), threading.Event(), []
-
-    def build(size):
-        def forward(batch):
-            entered.set()
-            gate.wait(SECONDS)
-            return batch
-
-        return forward
-
-    server = Batched(build, BatchGrid((1,)))
-    threads = [threading.Thread(target=lambda: answers.append(server(np.ones(3))), daemon=True) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    entered.wait()
-    until(lambda: len(server.waiting) == 4, "four waiting requests")
-    threads.append(threading.Thread(target=server.close, daemon=True))
-    threads[-1].start()
-    until(lambda: server.closed, "close() to begin")
-    gate.set()
-    for thread in threads:
-        thread.join()
-    assert len(answers) == 5
-    assert not server.worker.is_alive()
 
 
 def test_an_interrupted_caller_leaves_no_thread():
