@@ -147,32 +147,25 @@ def test_any_observation_in_an_episode_is_a_start(quiet):
         obs = quiet.step(AHEAD)[0]
 
 
-BAD_STARTS = {
-    "not a number": as_state(10, math.nan, 0, 0, 0, 0, 5),
-    "off the road": as_state(10, 0, 0, -1, 0, 0, 5),
-    "a road of two curvatures": STRAIGHT + np.eye(16)[7] * 0.1,
+BAD = {
+    "a start that is no number": (as_state(10, math.nan, 0, 0, 0, 0, 5), None),
+    "a start off the road": (as_state(10, 0, 0, -1, 0, 0, 5), None),
+    "a road of two curvatures": (STRAIGHT + np.eye(16)[7] * 0.1, None),
+    "an action that is too large": (None, 25),
+    "an action that is no integer": (None, 1.0),
 }
 
 
-@pytest.mark.parametrize("state", BAD_STARTS.values(), ids=BAD_STARTS.keys())
-def test_a_bad_start_is_refused_and_the_episode_goes_on(quiet, state):
-    start(quiet)
-    before, draws = quiet.state.copy(), quiet.np_random.bit_generator.state
-    with pytest.raises(ValueError, match=r"state.* should be"):
-        start(quiet, state, seed=9)
-    assert quiet.np_random.bit_generator.state == draws
-    np.testing.assert_array_equal(quiet.state, before)
-    quiet.step(AHEAD)
-
-
-@pytest.mark.parametrize("action", [25, 1.0])
-def test_a_bad_action_is_refused_and_changes_nothing(quiet, action):
+@pytest.mark.parametrize(("state", "action"), BAD.values(), ids=BAD.keys())
+def test_a_bad_start_or_action_is_refused_and_the_episode_goes_on(quiet, state, action):
     start(quiet)
     draws = quiet.np_random.bit_generator.state
-    with pytest.raises(ValueError, match=r"^action=.* should be an integer from 0 to 24"):
-        quiet.step(action)
-    np.testing.assert_array_equal(quiet.state, STRAIGHT)
+    message = r"state.* should be" if action is None else r"^action=.* should be an integer from 0 to 24"
+    with pytest.raises(ValueError, match=message):
+        start(quiet, state, seed=9) if action is None else quiet.step(action)
     assert quiet.np_random.bit_generator.state == draws
+    np.testing.assert_array_equal(quiet.state, STRAIGHT)
+    quiet.step(AHEAD)
 
 
 def test_a_step_outside_an_episode_is_refused(quiet):

@@ -61,10 +61,14 @@ def test_shards_decide_exactly_as_one_run_does(records, count):
 CASES = {name: Record(screen=[[(1.0, 1.0)]] * 2) for name in "abcd"}
 
 
-def test_notes_of_all_shards_are_kept_once():
+def test_notes_of_all_shards_are_kept_once_and_machines_may_differ():
     parts = shards(CASES, 2, cases=len(CASES))
     parts["1.json"].notes, parts["2.json"].notes = ["benchmarks: a", "warning 1"], ["benchmarks: a", "warning 2"]
-    assert merge_artifacts(parts).notes == ["benchmarks: a", "warning 1", "warning 2"]
+    parts["2.json"].machine = {"cpu_model": "slide rule"}
+    found = merge_artifacts(parts)
+    assert found.notes == ["benchmarks: a", "warning 1", "warning 2"]
+    assert found.machine["cpu_model"] == "abacus, slide rule"
+    assert found.machine["shards"] == {"1": {"cpu_model": "abacus"}, "2": {"cpu_model": "slide rule"}}
 
 
 def test_the_canaries_of_each_shard_count():
@@ -73,14 +77,6 @@ def test_the_canaries_of_each_shard_count():
     outcome = merge_artifacts(parts).decide()
     assert outcome.code == 2
     assert outcome.wrong == [f"{SAME}@2 is slower, but should be ok or inconclusive; repeat the run on an idle machine"]
-
-
-def test_machines_may_differ_and_are_shown():
-    parts = shards(CASES, 2)
-    parts["2.json"].machine = {"cpu_model": "slide rule"}
-    found = merge_artifacts(parts)
-    assert found.machine["cpu_model"] == "abacus, slide rule"
-    assert found.machine["shards"] == {"1": {"cpu_model": "abacus"}, "2": {"cpu_model": "slide rule"}}
 
 
 def changed(**what):
