@@ -93,23 +93,19 @@ def test_p_values_are_adjusted_for_all_cases():
     assert not any(found.steps for found in rest)
 
 
-def test_a_history_is_shown_as_plain_data():
-    entries = over(stepped(6))
-    (found,) = shown.drawn(entries, order(COMMITS))
+def test_a_history_is_shown_as_plain_data_and_as_a_table_that_marks_the_step():
+    entries = [*over(stepped(6)), unchanged(13, 0, 12, pairs(0.05, seed=12))]
+    (found,) = shown.drawn(entries, order(13))
     assert json.loads(json.dumps(found)) == found
     assert (found["case"], found["root"], found["verdict"]) == (CASE, commit(0), "slower")
-    assert len(found["points"]) == COMMITS
-    for point, measured in zip(found["points"], entries):
+    for point, measured in zip(found["points"], entries, strict=True):
         assert point["commit"] == measured.commit
         wanted = [math.exp(x) for x in (measured.middle, *measured.interval)]
         assert [point["ratio"], point["low"], point["high"]] == pytest.approx(wanted, abs=1e-4)
     (step,) = found["steps"]
     assert step["commit"] == commit(7)
     assert 1.03 < step["low"] < step["ratio"] < step["high"] < 1.07
-
-
-def test_the_table_marks_the_step():
-    text = shown.markdown(shown.drawn([*over(stepped(6)), unchanged(13, 0, 12, pairs(0.05, seed=12))], order(13)))
+    text = shown.markdown([found])
     lines = {line.split("|")[1].strip().strip("`"): line for line in text.splitlines() if line.startswith("| `")}
     assert [name for name, line in lines.items() if "**" in line] == [commit(7)[:12]]
     assert "unchanged" in lines[commit(13)[:12]]

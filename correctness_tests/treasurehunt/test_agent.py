@@ -157,14 +157,17 @@ def test_batches_are_drawn_from_all_starts_in_memory_without_repeats(num_worlds)
     assert (rows[:, 0] != rows[:, 1]).any(axis=-1).mean() > 0.99
 
 
-def test_epoch_is_described_by_figures_in_a_fixed_order():
-    agents, figures = make(num_worlds=4, epsilon=0.5, epsilon_step=0.2), []
-    for _ in range(4):
+def test_epoch_is_described_by_figures_and_epsilon_falls_but_not_below_zero():
+    agents, figures, shares = make(num_worlds=4, epsilon=1.0, epsilon_step=0.4), [], []
+    for _ in range(5):
         figures.append(agents.learn())
+        shares.append(agents.drawn["explore"].mean())
         assert list(figures[-1]) == ["return", "length", "episodes", "loss", "epsilon"]
     assert {(one["length"], one["episodes"]) for one in figures} == {(6, 4)}
-    assert [one["epsilon"] for one in figures] == pytest.approx([0.5, 0.3, 0.1, 0.0])
-    mean = make(num_worlds=4, epsilon=0.5, loss_reduction="mean").learn()
+    assert [one["epsilon"] for one in figures] == pytest.approx([1, 0.6, 0.2, 0, 0])
+    assert np.abs(np.array(shares) - [1, 0.6, 0.2, 0, 0]).max() < 0.2
+    assert (shares[0], *shares[3:]) == (1, 0, 0)
+    mean = make(num_worlds=4, epsilon=1.0, loss_reduction="mean").learn()
     assert mean["loss"] == pytest.approx(figures[0]["loss"] / 12, rel=1e-5)
 
 
@@ -183,16 +186,6 @@ def test_returns_are_summed_over_turns_and_averaged_over_worlds(num_worlds):
         rewards = memory.fields.rewards.reshape(2, num_worlds, memory.length)
         last = rewards[..., (memory.pushed - ROWS + np.arange(ROWS)) % memory.length]
         np.testing.assert_allclose(returns, last.sum(axis=2).mean(axis=1), rtol=1e-6)
-
-
-def test_epsilon_falls_from_epoch_to_epoch_but_not_below_zero():
-    agents, shares = make(num_worlds=4, epsilon=1.0, epsilon_step=0.4), []
-    for _ in range(5):
-        agents.run(1)
-        shares.append(agents.drawn["explore"].mean())
-    assert np.abs(np.array(shares) - [1, 0.6, 0.2, 0, 0]).max() < 0.2
-    assert shares[0] == 1
-    assert shares[3:] == [0, 0]
 
 
 @pytest.mark.parametrize(("form", "backend"), quick(KINDS[:1], KINDS))
