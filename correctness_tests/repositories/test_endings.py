@@ -247,6 +247,7 @@ if os.environ.get("RLGAUGE_GATE_SIDE") == "head":
     assert ran.code == 2, ran.text
     assert "OSError: no space left; " in ran.text
     assert "to resume, repeat the command with --gate-resume" in ran.text
+    assert toy.processes() == []
     assert len(ran.artifact["records"][KEPT]["screen"]) == 2
 
 
