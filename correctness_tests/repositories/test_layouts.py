@@ -381,22 +381,3 @@ def test_code_that_a_test_finds_by_the_name_of_the_repository_is_that_of_its_sid
     for name in ("test_slow", "test_again"):
         verdict, why = ran.findings[f"tests/test_wrong.py::{name}"]
         assert (verdict, f"it imports {toy.root / 'tools/other.py'} from the repository" in why) == ("error", True)
-
-
-FAST = {
-    "fast/__init__.py": "try:\n    from ._fast import slow\nexcept ImportError:\n    from .plain import slow\n",
-    "fast/plain.py": work(slow=100),
-    "tests/conftest.py": CLOCK,
-    "tests/test_fast.py": USES.format(module="fast"),
-    ".gitignore": "__pycache__/\n*.egg-info/\n.rlgauge/\n" + "*.so\n",
-}
-COMPILED = "fast/_fast.cpython-311-x86_64-linux-gnu.so"
-
-
-def test_a_compiled_file_that_git_ignores_asks_for_a_build(tmp_path):
-    made = Repository(tmp_path / "repository", FAST)
-    made.at("start", {COMPILED: "", "fast/plain.py": work(slow=101)})
-    code, text = gated(made, tmp_path)
-    assert code == 2, text
-    assert f"{COMPILED} is compiled and not in git" in text
-    assert "--gate-build" in text

@@ -193,8 +193,10 @@ def test_a_compiled_file_of_a_package_or_of_an_installed_project_asks_for_a_buil
             "direct_url.json": json.dumps({"url": url.format(tmp_path)}),
         })  # fmt: skip
     monkeypatch.syspath_prepend(site)
+    found = source()
+    found.paths = ["tests"]
     with pytest.raises(GateError, match=f"^{library} is compiled and not in git, "):
-        source().refuse_compiled(["tests"])
+        found.snapshot(tmp_path_factory.mktemp("copy") / "copy")
 
 
 def test_a_compiled_file_in_the_root_asks_for_a_build_although_there_is_no_package(source, tmp_path):
