@@ -77,11 +77,6 @@ def test_items_spawn_in_empty_cells_only(form):
     assert turn(worlds, "UR", "UR", draws=draws)[1] == ["0g# fb1", "b0b bb1"]
 
 
-def test_items_spawn_after_the_agents_have_moved(form):
-    worlds = hunt(form, "0g.", spawn=1.0)
-    assert turn(worlds, "R", draws=np.array([[1, 1, 2]], np.int32)) == ([[10]], ["f0b"])
-
-
 def test_reset_puts_agents_on_the_cells_of_the_smallest_draws(form):
     worlds = form(make(3, height=2, width=3), 2)
     worlds.reset(np.array([[50, 10, 40, 20, 60, 30], [0, 1, 2, 3, 4, DRAWS - 1]], np.int32))
