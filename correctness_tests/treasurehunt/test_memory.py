@@ -175,7 +175,7 @@ def test_truncated_episode_bootstraps():
     assert discounts.tolist() == [[0.125, 0.125, 0.125, 0.25, 0.5, 0.125]]
 
 
-def test_stored_and_returned_arrays_are_copies():
+def test_stored_and_returned_arrays_are_copies_and_a_restored_memory_goes_on_like_the_original():
     played = wrapped()
     row, before = played.turn(), played.memory.arrays()
     others = played.memory.arrays()
@@ -185,16 +185,10 @@ def test_stored_and_returned_arrays_are_copies():
         array[...] = 99
     for memory in (played.memory, restored):
         assert_equal_arrays(memory.arrays(), before)
-
-
-def test_restored_memory_goes_on_like_the_original():
-    played = wrapped()
-    memory = Memory(3, 2, 60, SIZE)
-    memory.restore(played.memory.arrays())
-    memory.push(*played.turn())
-    memory.finish(played.finish())
-    memory.push(*played.turn())
-    assert_equal_arrays(memory.arrays(), played.memory.arrays())
+    restored.push(*played.turn())
+    restored.finish(played.finish())
+    restored.push(*played.turn())
+    assert_equal_arrays(restored.arrays(), played.memory.arrays())
 
 
 def test_bad_input_is_refused_and_changes_nothing():
