@@ -216,6 +216,26 @@ def test_an_iterator_that_the_first_call_uses_up_is_refused(made):
     assert TimedFunction(list, setup=lambda: ((iter([1]),), {})).first_output() == [1]
 
 
+def test_an_iterator_that_the_function_holds_is_refused_unless_a_set_up_may_renew_it():
+    rows = (x for x in "ab")
+    for function in (lambda: list(rows), functools.partial(list, iter([1]))):
+        with pytest.raises(MisuseError, match="an iterator that the first call uses up"):
+            TimedFunction(function).first_output()
+
+    def renew():
+        nonlocal rows
+        rows = iter("ab")
+
+    for how in ({"setup": renew}, {"reset": renew}):
+        assert TimedFunction(lambda: list(rows), **how).first_output() == ["a", "b"]
+
+
+def test_no_item_is_taken_out_of_an_endless_iterator():
+    numbers = itertools.count()
+    timed = TimedFunction(lambda: next(numbers))
+    assert (timed.first_output(), timed.call()) == (0, 1)
+
+
 CACHES = """import os
 from contextlib import nullcontext
 import jax

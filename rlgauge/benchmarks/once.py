@@ -30,7 +30,7 @@ class Trial:
 
     def __init__(self, timed: TimedFunction) -> None:
         self.first_run, self.second = True, math.nan
-        if any(map(is_used_up, (*timed.args, *timed.kwargs.values()))):
+        if any(map(is_used_up, timed.inputs())):
             return
         with suppress(Exception, pytest.fail.Exception, pytest.skip.Exception):
             self.second = timed.time_call(*timed.arguments())

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import inspect
+import itertools
 import sys
 import time
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
@@ -15,6 +18,7 @@ WARM_UP_SECONDS, WARM_UP_CALLS, MAX_CALLS = 0.03, 100, 1 << 20  # limits of a wa
 SAMPLE_SECONDS, WALL_SECONDS = 0.005, 0.05  # minimum timed seconds of a sample; maximum with untimed parts
 MAX_SEARCHED = 1000  # items of the longest container that is searched for JAX arrays
 END = object()  # returned at the end of an iterator
+ENDLESS = itertools.count, itertools.cycle
 
 
 class MisuseError(Exception):
@@ -102,6 +106,18 @@ class TimedFunction:
         args, kwargs = returned
         return tuple(args), dict(kwargs)
 
+    def inputs(self) -> list[Any]:
+        """Return the arguments of all calls, and the function's outer variables unless a set-up may renew them."""
+        function, found = self.function, [*self.args, *self.kwargs.values()]
+        while isinstance(function, functools.partial):
+            found += [*function.args, *function.keywords.values()]
+            function = function.func
+        if isinstance(function, types.FunctionType) and not (self.setup or self.restore):
+            for cell in function.__closure__ or ():
+                with suppress(ValueError):  # it has no value yet
+                    found.append(cell.cell_contents)
+        return found
+
     def sample(self) -> float:
         """Return the seconds of ``calls`` calls, excluding the reset, set-ups and teardowns."""
         if self.setup or self.teardown:
@@ -157,7 +173,7 @@ class TimedFunction:
         """Run the first call or calls; return the output to compare, which must be saved before the next call.
 
         Raises MisuseError if a call does no work, because the function is async or a generator function, or if later
-        calls find no work, because the first one uses up an argument that is an iterator.
+        calls find no work, because the first one uses up an iterator among the inputs.
         """
         if inspect.isgeneratorfunction(self.function):
             raise MisuseError(
@@ -181,10 +197,10 @@ class TimedFunction:
                 "the timed function returns a generator, whose work is not timed: time a function that consumes its "
                 "items"
             )
-        if not self.once and any(map(is_used_up, (*self.args, *self.kwargs.values()))):
+        if not self.once and any(map(is_used_up, self.inputs())):
             raise MisuseError(
-                "an argument is an iterator that the first call uses up, so later calls do no work: create it in the "
-                "timed function, or in the setup of benchmark.pedantic"
+                "an argument or outer variable is an iterator that the first call uses up, so later calls do no work: "
+                "create it in the timed function, or in the setup of benchmark.pedantic"
             )
         return self.output(result) if self.output else result
 
@@ -269,9 +285,9 @@ def compiling_anew() -> Iterator[None]:
 def is_used_up(value: Any) -> bool:
     """Return whether a value is a generator or another built-in iterator without further items.
 
-    The check takes an item out of an iterator that is not a generator.
+    The check takes an item out of an iterator that is neither a generator nor endless.
     """
     if inspect.isgenerator(value):
         return value.gi_frame is None
     built_in = isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools", "_csv")
-    return built_in and next(value, END) is END
+    return built_in and not isinstance(value, ENDLESS) and next(value, END) is END
