@@ -56,6 +56,12 @@ def test_benchmarks_are_named_by_option_settings_or_testpaths_and_collection(sou
     assert source(**how).benchmark_paths() == paths
 
 
+def test_testpaths_outside_the_repository_name_no_benchmarks(source, tmp_path_factory):
+    other = tmp_path_factory.mktemp("other") / "tests"
+    other.mkdir()
+    assert source(testpaths=["tests", str(other)]).benchmark_paths() == ["tests", "bench"]
+
+
 def test_an_absolute_pattern_names_benchmarks(source, tmp_path):
     pattern = f"{tmp_path}/speed/test_*.py"
     assert source(benchmarks=[pattern]).benchmark_paths() == ["speed/test_c.py", "bench"]

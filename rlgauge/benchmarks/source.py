@@ -78,8 +78,9 @@ class Benchmarks(ProjectSides):
                 raise GateError(f"{name}: git ignores it, so neither side has it; remove it from .gitignore")
             found += tracked
         if not found and self.run:
-            named = [Path(path) for path in self.run.getini("testpaths") if is_test_folder(Path(path).name)]
-            found = [self.relative((self.root / path).resolve()) for path in named if (self.root / path).is_dir()]
+            named = [path for path in self.run.getini("testpaths") if is_test_folder(Path(path).name)]
+            folders = [(self.root / path).resolve() for path in named]
+            found = [self.relative(path) for path in folders if path.is_dir() and path.is_relative_to(self.top)]
         files = [self.file_of(name) for name in self.names]
         found += trees.benchmark_paths([file for file in files if not trees.is_inside(file, found)], self.top)
         found += [file for file in trees.conftests(found, self.top) if not trees.is_inside(file, found)]
