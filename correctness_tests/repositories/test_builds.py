@@ -9,6 +9,7 @@ from rlgauge.benchmarks import builds
 from rlgauge.rule import GateError
 
 from .made import CLOCK, FLAT_TESTS, QUICK, WHOLE, Repository, compiled, flat, work
+from .test_layouts import USES
 
 SLOW, KEPT = (f"benchmarks/test_sum.py::test_{name}" for name in ("slow", "kept"))
 BUILD = "python -m pip install --no-deps --no-build-isolation --quiet --disable-pip-version-check ."
@@ -161,6 +162,25 @@ def test_a_build_is_imported_before_an_editable_install_of_the_working_tree(tmp_
     options = "--gate-build", f'python -c "{INSTALL}"', "--collect-only"
     ran = made.gate("HEAD", tmp_path, *options, rule=QUICK, PYTHONPATH=str(site))
     assert (ran.code, "2 to time, 1 gone" in ran.text) == (0, True), ran.text
+
+
+FAST = {
+    "fast/__init__.py": "try:\n    from ._fast import slow\nexcept ImportError:\n    from .plain import slow\n",
+    "fast/plain.py": work(slow=100),
+    "tests/conftest.py": CLOCK,
+    "tests/test_fast.py": USES.format(module="fast"),
+    ".gitignore": "__pycache__/\n*.egg-info/\n.rlgauge/\n" + "*.so\n",
+}
+COMPILED = "fast/_fast.cpython-311-x86_64-linux-gnu.so"
+
+
+def test_a_compiled_file_that_git_ignores_asks_for_a_build(tmp_path):
+    made = Repository(tmp_path / "repository", FAST)
+    made.at("start", {COMPILED: "", "fast/plain.py": work(slow=101)})
+    ran = made.gate("start", tmp_path, rule=QUICK)
+    assert ran.code == 2, ran.text
+    assert f"{COMPILED} is compiled and not in git" in ran.text
+    assert "--gate-build" in ran.text
 
 
 @pytest.mark.slow

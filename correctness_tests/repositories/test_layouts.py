@@ -234,16 +234,18 @@ def test_folders_may_be_links_or_named_like_other_modules_and_names_of_files_nee
         "src/queue.py": "",
         "platform/tool.py": "",
         "pluggy/release.py": "VERSION = 1\n",
+        "shared/release.py": "VERSION = 1\n",
         "pkg/__init__.py": work(slow=100),
         os.fsdecode(b"pkg/\xe9.txt"): "",
         **files_timing("pkg", folder="python/tests"),
-        "python/tests/conftest.py": f"{CLOCK}\nfrom platform import system\nfrom queue import Queue\n",
+        "python/tests/conftest.py": f"{CLOCK}\nfrom platform import system\nfrom queue import Queue\nimport shared\n",
     }
     made = Repository(tmp_path / "repository", files)
     (made.root / "tests").symlink_to("python/tests")
     made.commit("linked", {})
-    made.write({"pkg/__init__.py": CHANGED})
-    code, text = gated(made, tmp_path, COLLECT, "tests", against="linked")
+    site = tmp_path / "dist-packages"  # as on Debian
+    made.write({"pkg/__init__.py": CHANGED, str(site / "shared/__init__.py"): ""})
+    code, text = gated(made, tmp_path, COLLECT, "tests", against="linked", PYTHONPATH=str(site))
     assert (code, "1 benchmark, 1 to time" in text) == (0, True), text
 
 

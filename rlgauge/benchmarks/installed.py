@@ -13,9 +13,11 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from rlgauge.config import FILE, tomllib
+from rlgauge.resume import name_of
 
 ENVIRONMENT = "pyvenv.cfg", "conda-meta"  # in the top directory of an environment of venv, and of conda or pixi
 EDITABLE = re.compile("^_.*editable")  # modules that make the editable installs of some build backends importable
+SITES = "site-packages", "dist-packages"  # directories of installed packages; Debian's Python uses the second name
 
 
 def installed_by(root: Path, top: Path) -> list[metadata.PackagePath]:
@@ -79,8 +81,7 @@ def copied_projects(top: Path, projects: Sequence[Path]) -> tuple[list[Path], di
     for distribution in metadata.distributions():
         folder, editable = source_of(distribution)
         if folder is None or not folder.is_dir():  # from an index, or a wheel
-            names = distribution.metadata.get_all("Name") or [""]
-            named = by_name.get(normalised(names[0]))
+            named = by_name.get(normalised(name_of(distribution) or ""))
             folder = named if named and is_copy(distribution) else None
         if folder and folder.is_dir() and folder.is_relative_to(top):
             files = distribution.files or []
@@ -151,6 +152,11 @@ def module_names(files: Sequence[metadata.PackagePath]) -> list[str]:
     modules = [file for file in files if len(file.parts) > 1 or file.suffix in (".py", ".so")]
     names = {file.parts[0].partition(".")[0] for file in modules}
     return sorted(name for name in names if name.isidentifier() and "__" not in name and not EDITABLE.search(name))
+
+
+def is_installed(path: str) -> bool:
+    """Return whether a file or directory is an installed package, or part of one."""
+    return not set(SITES).isdisjoint(Path(path).parts)
 
 
 def is_module(path: Path) -> bool:

@@ -13,7 +13,7 @@ from rlgauge.process import available_cores
 from rlgauge.rule import GateError
 from rlgauge.workers import Side, Worker, WorkerError, ask_both
 
-from . import trees
+from . import installed, trees
 from .sides import ProjectSides
 
 
@@ -71,7 +71,7 @@ def shadowed(source: ProjectSides, sides: Sequence[Side], origins: Sequence[Mapp
         if any((side.root / base / name).is_dir() for side in sides for base in bases)
         and (
             name in sys.stdlib_module_names
-            or all("site-packages" in paths.get(name, "site-packages") for paths in origins)
+            or all(installed.is_installed(paths[name]) for paths in origins if name in paths)
         )
     }
 
