@@ -83,6 +83,7 @@ class Side:
             "PYTHONDONTWRITEBYTECODE": "1",
             "RLGAUGE_PADDING": "x" * rng.randrange(1 << 12),
             SIDE: self.name,
+            "PWD": str(self.start or self.root),  # a shell has set it to the user's directory
             # short for the paths of sockets, and outside the repository for tools that search upwards
             TEMPORARY: str(Path(tempfile.gettempdir(), f"rlgauge-{rng.randrange(1 << 32):08x}")),
             **self.variables,

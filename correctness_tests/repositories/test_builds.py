@@ -15,7 +15,8 @@ SLOW, KEPT = (f"benchmarks/test_sum.py::test_{name}" for name in ("slow", "kept"
 BUILD = "python -m pip install --no-deps --no-build-isolation --quiet --disable-pip-version-check ."
 IN_PLACE = "python setup.py --quiet build_ext --inplace"
 INSTALL = (  # a package, and an empty one that would shadow a package of benchmarks
-    "import pathlib, shutil, sysconfig; site = pathlib.Path(sysconfig.get_path('purelib')); "
+    "import os, pathlib, shutil, sysconfig; site = pathlib.Path(sysconfig.get_path('purelib')); "
+    "assert pathlib.Path(os.environ['PWD']).samefile('.'); "
     "shutil.copytree('toy', site / 'toy'); (site / 'benchmarks').mkdir(); (site / 'benchmarks/__init__.py').touch(); "
     "(site / 'toy/sorting.py').write_text(pathlib.Path('sorting.in').read_text())"
 )

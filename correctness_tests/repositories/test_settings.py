@@ -105,7 +105,8 @@ def pytest_runtest_makereport(item, call):
     if "tmp_path" in item.funcargs:
         report.sections.append(("folder", str(item.funcargs["tmp_path"])))
 """
-TESTS = """import pathlib
+TESTS = """import os
+import pathlib
 import subprocess
 
 import numpy as np
@@ -140,6 +141,7 @@ def test_data(benchmark, pytestconfig):
 
 def test_process(benchmark):
     assert not subprocess.run(["cat"], capture_output=True, timeout=20).stdout
+    assert pathlib.Path(os.environ["PWD"]).samefile(".")
     benchmark(sorting.kept, NUMBERS)
 
 
@@ -184,7 +186,7 @@ def ran(tmp_path_factory):
         "given",  # and load those that a variable names
         "skipped",  # benchmarks that addopts skip or disable in other runs are timed
         "data",  # options may name files beside the repository and in it
-        "process",  # a process that a test starts reads no requests without capture
+        "process",  # a process that a test starts reads no requests without capture, and starts in its side's tree
     ],
 )
 def test_settings_of_a_project_do_not_keep_a_test_from_being_timed(ran, name):

@@ -176,7 +176,8 @@ def build(target: Path, code: Path, words: Sequence[str], name: str, folder: str
             variables.setdefault(variable, "0")
         variables.setdefault("PYTHONUNBUFFERED", "1")  # otherwise buffered output may follow the error
         variables |= {"VIRTUAL_ENV": str(target / "env"), "PATH": f"{python.parent}:{variables.get('PATH', '')}"}
-        with process.started(words, cwd=target / "tree" / folder, env=variables) as command:
+        cwd = target / "tree" / folder
+        with process.started(words, cwd=cwd, env=variables | {"PWD": str(cwd)}) as command:
             output, _ = command.communicate()
         file = log_of(python)
         file.write_text(output)
