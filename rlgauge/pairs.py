@@ -238,6 +238,7 @@ class Pairs:
             return False
         if first:
             self.once[name] = bool(base.get("once") or head.get("once"))
+            record.words = str(base.get("note") or head.get("note") or "")
             self.compared.add(name)
             record.output_changed = not self.same(name, *files)
             if record.output_changed:

@@ -1,5 +1,7 @@
 """Kinds of benchmarks: custom fixtures, marks, async tests, parameters in no fixed order, failing tests."""
 
+import re
+
 import pytest
 
 from . import kinds
@@ -39,6 +41,17 @@ ERRORS = {  # a test's code, and its error; on base, ``slow`` does 100 units of 
         "; the working tree has data/numbers.txt, but git ignores it",
     ),
 }
+CACHED = """CACHE = []
+
+
+def loaded():
+    CACHE[:] = CACHE or [sorting.slow(NUMBERS)]
+    return sorting.kept(NUMBERS[:1])
+
+
+def test_cached(benchmark):
+    benchmark.pedantic(loaded)
+"""
 COUNTED = """def counted():
     np.sort(np.zeros(200))
     return 1
@@ -71,6 +84,7 @@ def test_expected(benchmark):
 def toy(tmp_path_factory):
     files = flat() | kinds.CODSPEED | {"toy/modes.py": kinds.MODES, "benchmarks/conftest.py": CLOCK + kinds.HOOKS}
     files |= {f"benchmarks/test_{name}.py": kinds.HEAD + text for name, text in kinds.FILES.items()}
+    files["benchmarks/test_cached.py"] = kinds.HEAD + CACHED
     files["benchmarks/test_errors.py"] = kinds.HEAD + "\n\n".join([COUNTED, *(text for text, _ in ERRORS.values())])
     files |= {"conftest.py": kinds.ROOT_HOOKS, ".gitignore": "__pycache__/\ndata/\n"}
     files["pyproject.toml"] = (
@@ -151,6 +165,12 @@ def test_a_test_that_asks_for_one_call_is_run_again_for_each_sample_unless_a_cal
         "test_fails_later": "error",
     }
     assert "its test failed: AssertionError: assert []" in note(ran, "test_once.py::test_fails_later")
+
+
+def test_the_report_says_if_only_the_first_call_takes_long(ran):
+    verdict, words = ran.findings["benchmarks/test_cached.py::test_cached"]
+    assert verdict != "error"
+    assert re.fullmatch(r"its first call takes \d\d times as long as later ones, which are timed", words), ran.text
 
 
 def test_a_child_process_stands_still_during_the_turns_of_the_other_side(ran):

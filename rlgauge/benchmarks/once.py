@@ -19,6 +19,7 @@ from .timed import TimedFunction, is_used_up
 LONG_CALL = 1.0  # seconds from which a call is not repeated as a trial, because new fixtures then cost little
 SHORT_CALL = 1e-5  # seconds up to which a call is too short to compare its times
 MAX_RATIO = 2.0  # largest ratio of the times of two calls that do the same work
+LONG_FIRST_CALL, MAX_FIRST_RATIO = 0.001, 10.0  # seconds of a first call, and its ratio to later ones, that are noted
 
 
 class Trial:
@@ -26,10 +27,15 @@ class Trial:
 
     Args:
         timed: the function, which this run of the test has called once.
+        seconds: duration of that call, which is the first in this process.
+
+    Attributes:
+        note: a remark for the report, or an empty text.
     """
 
-    def __init__(self, timed: TimedFunction) -> None:
-        self.first_run, self.second = True, math.nan
+    def __init__(self, timed: TimedFunction, seconds: float) -> None:
+        self.first_run, self.second, self.note = True, math.nan, ""
+        self.seconds = seconds if timed.timer is timed.clock else math.nan  # a custom timer may count something else
         if any(map(is_used_up, timed.inputs())):
             return
         with suppress(Exception, pytest.fail.Exception, pytest.skip.Exception):
@@ -42,13 +48,17 @@ class Trial:
             self.second = math.nan
 
     def once(self, first: float) -> bool:
-        """Return whether the function has to be called once per run of the test.
+        """Return whether the function has to be called once per run of the test; set the note.
 
         `first` is the time of the only call in the second run, in seconds.
         """
         if math.isnan(self.second):
             return True
-        return first > SHORT_CALL and not first / MAX_RATIO <= self.second <= first * MAX_RATIO
+        once = first > SHORT_CALL and not first / MAX_RATIO <= self.second <= first * MAX_RATIO
+        later = max(first, self.second, 1e-9)
+        if not once and self.seconds > max(LONG_FIRST_CALL, MAX_FIRST_RATIO * later):
+            self.note = f"its first call takes {self.seconds / later:.0f} times as long as later ones, which are timed"
+        return once
 
 
 class OnceRuns:

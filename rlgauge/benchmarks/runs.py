@@ -117,9 +117,9 @@ class Runs(worker.Requests):
     ) -> Any:
         """Run a test: reply once when it calls ``benchmark``, and again when it ends after the case is closed.
 
-        The first reply has the test's ``info``, and ``once`` as below. If the test cannot be timed, it has ``failed``
-        with the reason, and also ``absent`` if this revision lacks a name that the test needs. If the test is skipped,
-        it has ``skipped`` with the reason.
+        The first reply has the test's ``info``, a ``note`` for the report, and ``once`` as below. If the test cannot be
+        timed, it has ``failed`` with the reason, and also ``absent`` if this revision lacks a name that the test needs.
+        If the test is skipped, it has ``skipped`` with the reason.
 
         Args:
             identity: id of the test, or name of a canary.
@@ -203,9 +203,9 @@ class Runs(worker.Requests):
 
     def start_timing(self, timed: TimedFunction) -> bool:
         """Make the first call and reply to ``prepare``; return whether the test can be timed in this run."""
-        once = self.request["once"] if timed.once else False
+        once, note = self.request["once"] if timed.once else False, ""
         if self.trial:
-            once, self.trial = self.trial.once(timed.only_call()), None
+            once, note, self.trial = self.trial.once(timed.only_call()), self.trial.note, None
         else:
             start = self.clock()
             first = timed.first_output()
@@ -215,13 +215,13 @@ class Runs(worker.Requests):
             timed.only = [first] if timed.once else []
             del first  # a cache of weak references would find it
             if once is None and seconds < LONG_CALL:
-                self.trial = Trial(timed)
+                self.trial = Trial(timed, seconds)
                 return False
         if once is False:
             timed.only = []
             if self.request["warm"]:
                 timed.warm_up()
-        self.send({"info": self.extra_info(), "once": once is not False})
+        self.send({"info": self.extra_info(), "once": once is not False, "note": note})
         return True
 
     def extra_info(self) -> dict[str, Any]:
