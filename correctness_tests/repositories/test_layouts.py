@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -210,6 +212,16 @@ def test_the_root_of_pytest_may_lie_below_the_package(tmp_path):
     code, text = gated(made, tmp_path, COLLECT, "-c", "tests/benchmarks.ini", "tests/unit/benchmarks")
     assert (code, "1 benchmark, 1 to time" in text) == (0, True), text
     assert "unit/benchmarks/test_valid.py::test_slow" in text
+
+
+def test_the_report_names_a_library_of_the_working_tree_that_both_sides_load(tmp_path):
+    loads = "import ctypes\n\nctypes.CDLL(os.environ['CORE'])\n"
+    files = {"pkg/__init__.py": work(slow=100), **files_timing("pkg"), "tests/conftest.py": CLOCK + loads}
+    made = Repository(tmp_path / "repository", files)
+    core = made.root / "build/libcore.so"
+    made.at("start", {"pkg/__init__.py": CHANGED, str(core): Path(find_spec("_ctypes").origin).read_bytes()})
+    code, text = gated(made, tmp_path, CORE=str(core))
+    assert (code, "both sides load build/libcore.so from the working tree" in text) == (0, True), text
 
 
 def test_an_import_from_the_working_tree_is_refused(tmp_path):

@@ -52,7 +52,15 @@ class Checks:
 
     def check(self, sides: Sequence[Side], cases: Sequence[Case], limit: float) -> None:
         """Check where each side imports its packages from, see :func:`.origins.check`, and compare the builds."""
-        self.origins, self.outside = origins.check(self.source, sides, cases, limit)
+        self.origins, self.outside, libraries = origins.check(self.source, sides, cases, limit)
+        shared = [path for path in map(Path, sorted(libraries)) if not path.is_relative_to(self.source.cache)]
+        if shared:
+            names = ", ".join(map(self.source.relative, shared))
+            self.warnings.append(
+                f"both sides load {names} from the working tree, so the gate does not see changes in its sources; give "
+                "the command that builds it (as build in [tool.rlgauge] or with --gate-build), and load it by a path "
+                "relative to the file that loads it"
+            )
         if self.source.build:
             logs = [str(log_of(side.python)) for side in sides]
             self.compare_builds([compiled_modules(side.python) for side in sides], logs)

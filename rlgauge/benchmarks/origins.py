@@ -19,11 +19,12 @@ from .sides import ProjectSides
 
 def check(
     source: ProjectSides, sides: Sequence[Side], cases: Sequence[Case], limit: float
-) -> tuple[dict[str, list[str]], set[str]]:
+) -> tuple[dict[str, list[str]], set[str], set[str]]:
     """Verify that each side imports the packages under test from its own tree.
 
-    Returns where each side imports each package from, and the packages that a side imports from its build instead of
-    its tree. Raises GateError if a side imports a package from anywhere else.
+    Returns where each side imports each package from, the packages that a side imports from its build instead of its
+    tree, and the libraries of the working tree that both sides load. Raises GateError if a side imports a package from
+    anywhere else.
     """
     cores = available_cores()
     try:
@@ -52,7 +53,8 @@ def check(
         found[name] = [f"{side.name} {path_in(side, path)}" for side, path in where]
         if not all(path.is_relative_to(side.root.resolve()) for side, path in where):
             outside.add(name)
-    return found, outside
+    base, head = (set(reply["libraries"]) for reply in replies)
+    return found, outside, base & head
 
 
 def same_copies(source: ProjectSides, codes: Sequence[Path]) -> set[str]:

@@ -317,21 +317,23 @@ class WorkerPlugin(Runs):
                 origins[name] = str(Path(paths[0]).resolve())
         imported = [name for name in origins if name in sys.modules]
         missing = {name: message for name, item in self.items.items() if (message := missing_plugin(item))}
-        return {"origins": origins, "imported": imported, "strays": sorted(self.strays().values()), "missing": missing}
+        strays, libraries = sorted(self.strays().values()), sorted(filter(self.is_shared, mapped_libraries()))
+        found = {"origins": origins, "imported": imported, "missing": missing}
+        return {**found, "strays": strays, "libraries": libraries}
 
     def strays(self) -> dict[str, str]:
         """Return the loaded modules that belong to the repository itself instead of to this side, with their files."""
+        files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
+        return {name: file for name, file in files.items() if isinstance(file, str) and self.is_shared(file)}
+
+    def is_shared(self, file: str) -> bool:
+        """Return whether a file belongs to the repository itself, so that both sides share it."""
+        if not file.startswith(f"{self.root}{os.sep}"):
+            return False
         paths = (self.prefix, sys.prefix, sys.base_prefix, self.temporary)
         prefixes = [path for path in paths if path.startswith(f"{self.root}{os.sep}")]
         allowed = tuple(f"{folder}{os.sep}" for folder in (self.folder, *prefixes, str(Path(__file__).parents[1])))
-        files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
-        return {
-            name: file
-            for name, file in files.items()
-            if isinstance(file, str)
-            and file.startswith(f"{self.root}{os.sep}")
-            and not ("site-packages" in file or file.startswith(allowed))
-        }
+        return not ("site-packages" in file or file.startswith(allowed))
 
 
 class EarlyFiles:
@@ -343,6 +345,12 @@ class EarlyFiles:
     def pytest_load_initial_conftests(self) -> None:
         """Forget the files so far; pytest's own hook, which loads the ``conftest.py`` files, comes last."""
         self.files.take()
+
+
+def mapped_libraries() -> set[str]:
+    """Return the files of the shared libraries that this process has loaded."""
+    lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
+    return {line.split(maxsplit=5)[5] for line in lines if ".so" in line}
 
 
 def seed_of(text: str) -> int:
