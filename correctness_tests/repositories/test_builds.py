@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +11,7 @@ from rlgauge.benchmarks import builds
 from rlgauge.rule import GateError
 
 from .made import CLOCK, FLAT_TESTS, QUICK, WHOLE, Repository, compiled, flat, work
-from .test_layouts import USES
+from .test_layouts import CHANGED, USES, files_timing
 
 SLOW, KEPT = (f"benchmarks/test_sum.py::test_{name}" for name in ("slow", "kept"))
 BUILD = "python -m pip install --no-deps --no-build-isolation --quiet --disable-pip-version-check ."
@@ -182,6 +184,16 @@ def test_a_compiled_file_that_git_ignores_asks_for_a_build(tmp_path):
     assert ran.code == 2, ran.text
     assert f"{COMPILED} is compiled and not in git" in ran.text
     assert "--gate-build" in ran.text
+
+
+def test_the_report_names_a_library_of_the_working_tree_that_both_sides_load(tmp_path):
+    loads = "import ctypes\n\nctypes.CDLL(os.environ['CORE'])\n"
+    files = {"pkg/__init__.py": work(slow=100), **files_timing("pkg"), "tests/conftest.py": CLOCK + loads}
+    made = Repository(tmp_path / "repository", files)
+    core = made.root / "build/libcore.so"
+    made.at("start", {"pkg/__init__.py": CHANGED, str(core): Path(find_spec("_ctypes").origin).read_bytes()})
+    ran = made.gate("start", tmp_path, rule=QUICK, CORE=str(core))
+    assert (ran.code, "both sides load build/libcore.so from the working tree" in ran.text) == (0, True), ran.text
 
 
 @pytest.mark.slow

@@ -4,8 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -199,10 +197,22 @@ def test_a_changed_sibling_project_that_is_only_found_where_it_is_installed_asks
     )
     url = made.root / "libs/fast" if compiled else None
     made.at("start", {f"libs/fast/{source}": CHANGED, **copied(tmp_path / "site", "fast", *compiled, url=url)})
+    made.write({"apps/svc/svc/__init__.py": ""})
     code, text = gated(made, tmp_path, COLLECT, at="apps/svc", PYTHONPATH=str(tmp_path / "site"))
     assert code == 2, text
     assert f"base imports fast from {tmp_path / 'site/fast/__init__.py'} instead of its own tree" in text
     assert "--gate-build" in text
+
+
+def test_a_test_is_not_unchanged_if_it_imports_a_changed_sibling_project_from_where_it_is_installed(tmp_path):
+    late = "def slow(numbers):\n    from fast import slow\n\n    return slow(numbers)\n"
+    files = SERVICE | files_timing("svc", folder="apps/svc/tests") | {"apps/svc/svc/__init__.py": late}
+    files |= {"libs/fast/pyproject.toml": PROJECT.format("fast"), "libs/fast/lib.rs": ""}
+    made, site = Repository(tmp_path / "repository", files), tmp_path / "site"
+    copy = copied(site, "fast", LIBRARY, url=made.root / "libs/fast")
+    made.at("start", {"libs/fast/lib.rs": "// changed\n", **copy})
+    code, text = gated(made, tmp_path, COLLECT, at="apps/svc", PYTHONPATH=str(site))
+    assert (code, f"base imports fast from {site / 'fast/__init__.py'} instead" in text) == (2, True), text
 
 
 def test_the_root_of_pytest_may_lie_below_the_package(tmp_path):
@@ -212,16 +222,6 @@ def test_the_root_of_pytest_may_lie_below_the_package(tmp_path):
     code, text = gated(made, tmp_path, COLLECT, "-c", "tests/benchmarks.ini", "tests/unit/benchmarks")
     assert (code, "1 benchmark, 1 to time" in text) == (0, True), text
     assert "unit/benchmarks/test_valid.py::test_slow" in text
-
-
-def test_the_report_names_a_library_of_the_working_tree_that_both_sides_load(tmp_path):
-    loads = "import ctypes\n\nctypes.CDLL(os.environ['CORE'])\n"
-    files = {"pkg/__init__.py": work(slow=100), **files_timing("pkg"), "tests/conftest.py": CLOCK + loads}
-    made = Repository(tmp_path / "repository", files)
-    core = made.root / "build/libcore.so"
-    made.at("start", {"pkg/__init__.py": CHANGED, str(core): Path(find_spec("_ctypes").origin).read_bytes()})
-    code, text = gated(made, tmp_path, CORE=str(core))
-    assert (code, "both sides load build/libcore.so from the working tree" in text) == (0, True), text
 
 
 def test_an_import_from_the_working_tree_is_refused(tmp_path):

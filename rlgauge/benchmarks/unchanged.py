@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rlgauge import revisions
 from rlgauge.allowed import last_match
@@ -13,7 +14,7 @@ from rlgauge.interrupts import defer_interrupts
 from rlgauge.process import available_cores
 from rlgauge.workers import Side, Worker, WorkerError
 
-from . import trees
+from . import origins, trees
 from .sides import ProjectSides, folder_of
 
 Unchanged = dict[str, str]  # test id -> error message, or "" if the test is unchanged
@@ -56,8 +57,9 @@ def only_unused_differ(
     if source.build or source.digest(base, (".",), tuple(siblings)) != source.digest(head, (".",), tuple(siblings)):
         return False
     loaded: set[str] = set()
+    copies = source.copied_modules.keys() - origins.same_copies(source, codes)
     for side in sides:
-        traced = trace(source, side, names, limit)
+        traced = trace(source, side, names, limit, copies)
         if traced is None:
             return False
         loaded |= set().union(*traced.values())
@@ -90,32 +92,40 @@ def check_depends(
     return found
 
 
-def trace(source: ProjectSides, side: Side, names: Sequence[str], limit: float) -> dict[str, set[str]] | None:
+def trace(
+    source: ProjectSides, side: Side, names: Sequence[str], limit: float, copies: Collection[str] = ()
+) -> dict[str, set[str]] | None:
     """Run tests once and return the files of the side's tree that each imports or opens.
 
     Imports during collection count for every test. Returns None if the files cannot be known, because a test fails, is
-    skipped or starts a process.
+    skipped or starts a process. Raises GateError if it imports one of the modules `copies` from outside the tree.
     """
+
+    def loaded(process: Worker) -> dict[str, Any]:
+        process.ask("loaded", copies=sorted(copies))
+        reply = process.reply()
+        for name, file in reply["copies"].items():
+            raise origins.wrong_import(side, f"{name} from {file}", False)
+        return reply
+
     files, imports = source.files_on(side.name, names), source.imports(side.root, side.python)
     worker = source.worker_arguments(side.name, side.root, folder_of(side), files, imports, trace=True)
     found: dict[str, set[str]] = {}
     try:
         with defer_interrupts(), Worker(replace(side, worker=worker), available_cores(), 1, limit) as process:
-            process.ask("loaded")
-            common = process.reply()
+            common = loaded(process)
             for name in names:
                 process.ask("prepare", identity=name)
                 if not {"failed", "skipped"}.isdisjoint(process.reply()):
                     return None
                 process.ask("close", identity=name)
                 process.reply()
-                process.ask("loaded")
-                reply = process.reply()
+                reply = loaded(process)
                 if reply["spawned"] or common["spawned"]:
                     return None
                 # some do not exist, for example entries of sys.path that stand for an editable install
-                loaded = {*reply["files"], *common["files"]}
-                found[name] = {file for file in loaded if (side.root / file).exists()}
+                files_of_test = {*reply["files"], *common["files"]}
+                found[name] = {file for file in files_of_test if (side.root / file).exists()}
     except WorkerError:
         return None
     return found

@@ -296,13 +296,19 @@ class WorkerPlugin(Runs):
             "pythonpath": list(map(str, config.getini("pythonpath"))),
         }
 
-    def loaded(self) -> dict[str, Any]:
-        """Return the files of this side's tree loaded since the last request, and whether a process was started."""
+    def loaded(self, copies: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the files of this side's tree loaded since the last request, and whether a process was started.
+
+        Also return the file of each of the modules `copies` that is imported from outside the tree.
+        """
         assert self.files
         early, self.by_conftests = self.by_conftests, {}
         found = self.files.take()
         spawned = found["spawned"] or bool(early.get("spawned"))
-        return {"files": sorted({*found["files"], *early.get("files", ())}), "spawned": spawned}
+        imported = {name: getattr(sys.modules.get(name), "__file__", None) for name in copies}
+        outside = {name: file for name, file in imported.items() if file and not is_inside(file, [self.tree])}
+        files = sorted({*found["files"], *early.get("files", ())})
+        return {"files": files, "spawned": spawned, "copies": outside}
 
     def origins(self) -> dict[str, Any]:
         """Return the file or directory from which each package under test is imported, if it is found."""
