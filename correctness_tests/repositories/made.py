@@ -354,9 +354,9 @@ class Repository:
             process.kill()
         return process.returncode, text
 
-    def interrupted(self, marker, number, *arguments):
+    def interrupted(self, marker, number, *arguments, **variables):
         """Start a command, send it a signal once it has printed a text, and return its exit code and output."""
-        process, text = self.start(*arguments), ""
+        process, text = self.start(*arguments, **variables), ""
         while marker not in text:
             line = process.stdout.readline()
             assert line, text

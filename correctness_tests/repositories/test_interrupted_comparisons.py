@@ -6,7 +6,6 @@ import signal
 import pytest
 
 from .made import INI, Repository, flat
-from .test_compare import interrupted
 
 EARLY = """import pytest
 
@@ -14,7 +13,9 @@ EARLY = """import pytest
 def test_early(benchmark):
     pytest.skip("too early")
 """
-RANK = "rank", "*::test_early", "*::test_slow", "*::test_kept[50]"  # the first one, which is skipped, is no baseline
+RANK = (  # the first test, which is skipped, is no baseline
+    "rlgauge", "rank", "*::test_early", "*::test_slow", "*::test_kept[50]",
+)  # fmt: skip
 SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.py::test_kept[50]"
 
 
@@ -29,7 +30,7 @@ def repository(tmp_path_factory):
 @pytest.fixture
 def kept(repository, tmp_path):
     """Interrupt a ranking after its first pair; return the file that keeps its pairs."""
-    code, text = interrupted(repository, "rank: pair 1 of", signal.SIGTERM, *RANK, "--json", tmp_path / "out.json")
+    code, text = repository.interrupted("rank: pair 1 of", signal.SIGTERM, *RANK, "--json", tmp_path / "out.json")
     assert code == 2, text
     assert text.splitlines()[-1] == "interrupted: to resume, repeat the command with --resume"
     assert "Traceback" not in text
@@ -41,7 +42,7 @@ def kept(repository, tmp_path):
 def test_an_interrupted_ranking_is_resumed(repository, kept):
     before = json.loads(kept.read_text())["pairs"][KEPT]["values"]
     out = repository.root / "out.json"  # in the working tree, of which it is no change
-    code, text = repository.run("rlgauge", *RANK, "--json", out, "--resume")
+    code, text = repository.run(*RANK, "--json", out, "--resume")
     assert code == 0, text
     assert f"rank: resuming with {len(before)} pair" in text
     assert "starting over" not in text
@@ -61,7 +62,7 @@ def test_pairs_of_other_code_options_benchmarks_or_machines_are_not_reused(repos
     added = repository.root / "toy/more.py"
     added.touch()
     command = *RANK, "*::test_kept[10]", "--measure=spread", "--resume"
-    code, text = interrupted(repository, "starting over", signal.SIGTERM, *command, PYTHONPATH=tmp_path)
+    code, text = repository.interrupted("starting over", signal.SIGTERM, *command, PYTHONPATH=tmp_path)
     added.unlink()
     assert code == 2, text
     changed = "options, benchmarks, working tree, PYTHONPATH, installed packages, machine"
@@ -70,13 +71,13 @@ def test_pairs_of_other_code_options_benchmarks_or_machines_are_not_reused(repos
 
 
 def test_an_interrupted_comparison_is_resumed(repository, tmp_path):
-    out, command = tmp_path / "out.json", ("compare", SLOW, KEPT, "--resume")
-    code, text = interrupted(repository, "compare: pair 1: ", signal.SIGINT, *command)
+    out, command = tmp_path / "out.json", ("rlgauge", "compare", SLOW, KEPT, "--resume")
+    code, text = repository.interrupted("compare: pair 1: ", signal.SIGINT, *command)
     assert code == 2, text
     assert "compare: nothing to resume, starting over: " in text
     kept = repository.root / ".rlgauge/compare-pairs.json"
     (before,) = json.loads(kept.read_text())["pairs"].values()
-    code, text = repository.run("rlgauge", *command, "--json", out)
+    code, text = repository.run(*command, "--json", out)
     assert code == 0, text
     found = json.loads(out.read_text())
     assert found["values"][: len(before["values"])] == before["values"]
