@@ -10,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rlgauge import rule
+from rlgauge.drift import drift_factor
 from rlgauge.rule import Finding, Record, Rule, decide
 from rlgauge.statistics import holm, log_ratio, signed_rank, similar_excess_p
 
@@ -49,7 +50,7 @@ def swapped(record):
 def test_identical_sides_are_ok(times, tolerated):
     pairs = [[(seconds, seconds) for seconds in pair] for pair in times]
     record = Record(screen=pairs[:4], confirm=pairs[4:])
-    assume(rule.drift_factor(record) is None)
+    assume(drift_factor(record) is None)
     found = verdict_on(record, Rule(tolerated=tolerated))
     assert (found.verdict, found.ratio, found.low, found.high) == ("ok", 1, 1, 1)
 
@@ -303,7 +304,7 @@ def test_samples_that_grow_in_every_pair_are_an_error():
 def test_a_drift_is_beyond_ten_percent_on_both_sides_of_every_pair():
     def drift(*factors, head=None):
         pairs = [[(1.0, 1.0), (factor**0.5, factor**0.5), (factor, head or factor)] for factor in factors]
-        return rule.drift_factor(Record(screen=pairs))
+        return drift_factor(Record(screen=pairs))
 
     assert drift(1.2, 1.3, 1.101) == pytest.approx(1.2)
     assert drift(0.6, 0.8, 0.5) == pytest.approx(0.6)
@@ -315,7 +316,7 @@ def test_a_drift_is_steady_in_three_of_four_pairs():
     rising, unsteady = [0, 1, 2, 3, 4, 5], [0, 4, 2, 1, 3, 5]
 
     def drift(*orders):
-        return rule.drift_factor(Record(screen=[[(1 + number / 10,) * 2 for number in order] for order in orders]))
+        return drift_factor(Record(screen=[[(1 + number / 10,) * 2 for number in order] for order in orders]))
 
     assert drift(rising, unsteady, rising, rising) > 1.3
     assert drift(rising, unsteady, rising) is drift(rising, unsteady, rising, unsteady) is None

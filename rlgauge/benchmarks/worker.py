@@ -14,7 +14,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,7 +33,7 @@ import pytest
 from _pytest import runner
 
 from rlgauge.benchmarks import marks
-from rlgauge.benchmarks.finder import PackageFinder, leave_working_tree
+from rlgauge.benchmarks.finder import PackageFinder, is_inside, leave_working_tree
 from rlgauge.benchmarks.fixture import NO_WEAVE, Benchmark
 from rlgauge.benchmarks.items import PLUGINS, has_fixture, is_benchmark, missing_plugin, skip_reason
 from rlgauge.benchmarks.loaded import LoadedFiles
