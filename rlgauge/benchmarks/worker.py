@@ -356,7 +356,7 @@ class EarlyFiles:
 def mapped_libraries() -> set[str]:
     """Return the files of the shared libraries that this process has loaded."""
     lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
-    return {line.split(maxsplit=5)[5] for line in lines if ".so" in line}
+    return {line.split(maxsplit=5)[5] for line in lines if " r-xp " in line and ".so" in line}
 
 
 def seed_of(text: str) -> int:
