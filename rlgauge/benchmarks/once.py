@@ -36,7 +36,7 @@ class Trial:
     def __init__(self, timed: TimedFunction, seconds: float) -> None:
         self.first_run, self.second, self.note = True, math.nan, ""
         self.seconds = seconds if timed.timer is timed.clock else math.nan  # a custom timer may count something else
-        if any(map(is_used_up, timed.inputs())):
+        if any(map(is_used_up, timed.iterators())):
             return
         with suppress(Exception, pytest.fail.Exception, pytest.skip.Exception):
             self.second = timed.time_call(*timed.arguments())

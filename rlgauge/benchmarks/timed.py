@@ -106,8 +106,8 @@ class TimedFunction:
         args, kwargs = returned
         return tuple(args), dict(kwargs)
 
-    def inputs(self) -> list[Any]:
-        """Return the arguments of all calls, and the function's outer variables unless a set-up may renew them."""
+    def iterators(self) -> list[Iterator[Any]]:
+        """Return the iterators among the arguments, and among the outer variables unless a set-up may renew them."""
         function, found = self.function, [*self.args, *self.kwargs.values()]
         while isinstance(function, functools.partial):
             found += [*function.args, *function.keywords.values()]
@@ -116,7 +116,7 @@ class TimedFunction:
             for cell in function.__closure__ or ():
                 with suppress(ValueError):  # it has no value yet
                     found.append(cell.cell_contents)
-        return found
+        return [value for value in found if isinstance(value, Iterator)]
 
     def sample(self) -> float:
         """Return the seconds of ``calls`` calls, excluding the reset, set-ups and teardowns."""
@@ -173,13 +173,14 @@ class TimedFunction:
         """Run the first call or calls; return the output to compare, which must be saved before the next call.
 
         Raises MisuseError if a call does no work, because the function is async or a generator function, or if later
-        calls find no work, because the first one uses up an iterator among the inputs.
+        calls find no work, because the first one uses up an iterator among its inputs.
         """
         if inspect.isgeneratorfunction(self.function):
             raise MisuseError(
                 "the timed function is a generator function, so a call does no work: time a function that consumes "
                 "its items"
             )
+        before = self.iterators()  # the function may set an outer variable to a new one
         self.reset()
         result = self.call()
         if self.output and self.max_calls > 1:  # the second call sees the changes of the first
@@ -197,7 +198,7 @@ class TimedFunction:
                 "the timed function returns a generator, whose work is not timed: time a function that consumes its "
                 "items"
             )
-        if not self.once and any(map(is_used_up, self.inputs())):
+        if not self.once and any(is_used_up(each) for each in self.iterators() if id(each) in map(id, before)):
             raise MisuseError(
                 "an argument or outer variable is an iterator that the first call uses up, so later calls do no work: "
                 "create it in the timed function, or in the setup of benchmark.pedantic"
@@ -282,12 +283,12 @@ def compiling_anew() -> Iterator[None]:
         enable(True)
 
 
-def is_used_up(value: Any) -> bool:
-    """Return whether a value is a generator or another built-in iterator without further items.
+def is_used_up(value: Iterator[Any]) -> bool:
+    """Return whether an iterator is a generator or another built-in one, and has no further items.
 
     The check takes an item out of an iterator that is neither a generator nor endless.
     """
     if inspect.isgenerator(value):
         return value.gi_frame is None
-    built_in = isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools", "_csv")
+    built_in = type(value).__module__ in ("builtins", "itertools", "_csv")
     return built_in and not isinstance(value, ENDLESS) and next(value, END) is END
