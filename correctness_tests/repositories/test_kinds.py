@@ -51,6 +51,10 @@ def loaded():
 
 def test_cached(benchmark):
     benchmark.pedantic(loaded)
+
+
+def test_torn_down(benchmark):
+    benchmark.pedantic(sorting.kept, (NUMBERS[:1],), teardown=lambda numbers: sorting.slow(NUMBERS))
 """
 COUNTED = """def counted():
     np.sort(np.zeros(200))
@@ -171,6 +175,7 @@ def test_the_report_says_if_only_the_first_call_takes_long(ran):
     verdict, words = ran.findings["benchmarks/test_cached.py::test_cached"]
     assert verdict != "error"
     assert re.fullmatch(r"its first call takes \d\d times as long as later ones, which are timed", words), ran.text
+    assert ran.findings["benchmarks/test_cached.py::test_torn_down"][1:] == ()
 
 
 def test_a_child_process_stands_still_during_the_turns_of_the_other_side(ran):

@@ -35,7 +35,8 @@ class Trial:
 
     def __init__(self, timed: TimedFunction, seconds: float) -> None:
         self.first_run, self.second, self.note = True, math.nan, ""
-        self.seconds = seconds if timed.timer is timed.clock else math.nan  # a custom timer may count something else
+        alike = timed.timer is timed.clock and not timed.teardown  # `seconds` is wall time and includes the teardown
+        self.seconds = seconds if alike else math.nan
         if any(map(is_used_up, timed.iterators())):
             return
         with suppress(Exception, pytest.fail.Exception, pytest.skip.Exception):
