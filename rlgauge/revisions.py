@@ -132,12 +132,23 @@ def is_revision(root: Path, name: str) -> bool:
 def resolve(root: Path, revision: str) -> str:
     """Return the full hash of the commit that a revision names; raise GateError with hints if there is none."""
     hints = shallow_hints(root)
+    check_unambiguous(root, revision)
     try:
         if revision.startswith("-"):
             raise subprocess.CalledProcessError(128, ["git"])
         return git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").decode().strip()
     except subprocess.CalledProcessError as error:
         raise GateError("; ".join([f"unknown revision {revision!r}", *hints, *hints_for(root, revision)])) from error
+
+
+def check_unambiguous(root: Path, revision: str) -> None:
+    """Reject a name that refs of different commits share, such as a branch and a tag: git silently takes the tag."""
+    name = re.split(r"[~^]|@\{", revision)[0] or revision
+    refs = [f"refs/{kind}/{name}" for kind in ("heads", "tags", "remotes")]
+    listing = checked_git(root, "for-each-ref", "--format=%(refname) %(objectname) %(*objectname)", *refs)
+    commits = {words[0]: words[-1] for line in os.fsdecode(listing).splitlines() if (words := line.split())[0] in refs}
+    if len(set(commits.values())) > 1:
+        raise GateError(f"revision {revision!r} is ambiguous: give the full name, {' or '.join(commits)}")
 
 
 def error_line(error: subprocess.CalledProcessError) -> str:

@@ -71,6 +71,18 @@ def test_a_revision_resolves_to_its_commit(toy):
         revisions.resolve(toy.root, "v1^{tree}")
 
 
+def test_a_name_of_a_branch_and_a_tag_with_different_commits_is_refused(toy):
+    toy.git("branch", "shared", "change-1")
+    toy.git("tag", "--annotate", "--message=a release", "shared", "change-2")
+    names = "refs/heads/shared or refs/tags/shared"
+    for name in ("shared", "shared~1"):
+        with pytest.raises(GateError, match=rf"^revision '{name}' is ambiguous: give the full name, {names}$"):
+            revisions.resolve(toy.root, name)
+    assert revisions.resolve(toy.root, "refs/heads/shared~1") == toy.git("rev-parse", "start")
+    toy.git("branch", "--force", "shared", "change-2")
+    assert revisions.resolve(toy.root, "shared") == toy.git("rev-parse", "change-2")
+
+
 def test_a_workspace_is_removed_and_so_are_those_of_killed_runs(tmp_path):
     stale = tmp_path / f"run-{os.getpid()}-x"  # in a container, a later run often has the same process id
     for folder in (stale, tmp_path / "env-0"):
