@@ -87,7 +87,13 @@ def started(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[str
     `how` has further arguments of :class:`subprocess.Popen`.
     """
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, **how
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",  # compilers quote sources of any encoding
+        start_new_session=True,
+        **how,
     ) as process:
         try:
             yield process

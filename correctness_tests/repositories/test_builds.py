@@ -113,6 +113,7 @@ def test_the_reason_of_a_failed_build_is_its_first_error():
     [
         (["no-such-program"], ".*no-such-program"),
         (["sh", "-c", "exit 3"], "exit code 3; "),
+        (["sh", "-c", r"printf 'a.c:1: error: f\374r\n'; exit 1"], "a.c:1: error: f\N{REPLACEMENT CHARACTER}r; "),
         (["python", "-c", "print(1); raise SystemExit('no')"], r"no; its output is in .*/made.log$"),
     ],
 )

@@ -180,7 +180,7 @@ def build(target: Path, code: Path, words: Sequence[str], name: str, folder: str
         with process.started(words, cwd=cwd, env=variables | {"PWD": str(cwd)}) as command:
             output, _ = command.communicate()
         file = log_of(python)
-        file.write_text(output)
+        file.write_text(output, "utf-8")
         if command.returncode:
             reason = cause(output) or f"exit code {command.returncode}"
             raise GateError(f"{name}: the build failed: {reason}; its output is in {file}")
