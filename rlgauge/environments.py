@@ -102,9 +102,14 @@ def lock_files(lock: Path) -> list[Path]:
     """Return a lock file and those that it includes with ``-r`` or ``-c``, as far as they exist."""
     files = [lock] if lock.exists() else []
     for file in files:  # grows
-        included = [file.parent / match[1] for match in INCLUDE.finditer(file.read_text())]
+        included = [file.parent / match[1] for match in INCLUDE.finditer(content_of(file))]
         files += [path for path in dict.fromkeys(included) if path.is_file() and path not in files]
     return files
+
+
+def content_of(file: Path) -> str:
+    """Return the text of one lock file; like pip, accept a byte order mark and a comment that is not UTF-8."""
+    return file.read_text("utf-8-sig", errors="replace")
 
 
 def requirements(text: str) -> Iterator[str]:
@@ -117,7 +122,7 @@ def requirements(text: str) -> Iterator[str]:
 
 def text_of(lock: Path) -> str:
     """Return the text of a lock file and of those that it includes."""
-    return "\n".join(file.read_text() for file in lock_files(lock))
+    return "\n".join(content_of(file) for file in lock_files(lock))
 
 
 def missing_requirement(text: str) -> str | None:
@@ -167,10 +172,10 @@ def create(environment: Path, tree: Path, folder: Path, lock: str, name: str) ->
 def without_local(tree: Path, lock: Path) -> Iterator[None]:
     """Remove local projects from a tree's lock file and those in the tree that it includes, within the context."""
     files = [file for file in lock_files(lock) if file.resolve().is_relative_to(tree.resolve())]
-    kept = {file: file.read_bytes() for file in files if LOCAL.search(file.read_text())}
+    kept = {file: file.read_bytes() for file in files if LOCAL.search(content_of(file))}
     try:
         for file in kept:
-            file.write_text(LOCAL.sub("", file.read_text()))
+            file.write_text(LOCAL.sub("", content_of(file)), "utf-8")
         yield
     finally:
         for file, content in kept.items():

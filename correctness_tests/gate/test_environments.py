@@ -139,6 +139,12 @@ def test_lock_files_that_a_lock_file_includes_are_part_of_it(side, pip, python_f
     assert len(found) == 3
 
 
+def test_a_lock_file_may_have_a_byte_order_mark_and_comments_in_any_encoding(side, python_for):
+    folder = side("base", "")
+    (folder / LOCK).write_bytes(b"\xef\xbb\xbflibrary==2.13.0 # f\xfcr alle\n")
+    assert python_for("base", folder) == Path(sys.executable)
+
+
 def test_local_projects_are_not_installed(side, pip, python_for):
     # prints the file that is the last argument, and the one that it includes
     pip('for file; do true; done; echo "ERROR:" $(grep -h . "$file" requirements/more.txt); exit 1')
