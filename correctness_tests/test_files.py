@@ -39,6 +39,16 @@ def test_full_disk_is_an_error_before_anything_is_written(kept, monkeypatch):
     assert kept.read_text() == "kept"
 
 
+def test_file_is_written_where_space_cannot_be_reserved(kept, monkeypatch):
+    def refuse(*args):  # as musl does on some file systems
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with reserved(kept, 100) as write:
+        write(b"new")
+    assert kept.read_text() == "new"
+
+
 @pytest.mark.parametrize("name", ["fsync", "replace"])
 def test_failed_write_leaves_the_file_as_it_was(kept, monkeypatch, name):
     def fill_and_write():

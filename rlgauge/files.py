@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -49,7 +50,11 @@ def reserved(path: Path | None, room: int, option: str = "") -> Iterator[Callabl
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with naming(path, option):
-            os.posix_fallocate(handle, 0, room)
+            try:
+                os.posix_fallocate(handle, 0, room)
+            except OSError as error:
+                if error.errno != errno.EOPNOTSUPP:  # musl does not emulate it on file systems that lack it
+                    raise
 
         def write(data: bytes) -> None:
             with naming(path, option), open(handle, "wb", closefd=False) as file:
