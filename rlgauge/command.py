@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -24,6 +25,8 @@ def ended(run: Callable[[], int], *errors: type[Exception]) -> int:
     """
     expected: tuple[type[Exception], ...] = (GateError, Unwritable, OSError, *errors)
     try:
+        if isinstance(sys.stdout, io.TextIOWrapper):  # whose encoding may lack a unit or a letter of a test
+            sys.stdout.reconfigure(errors="backslashreplace")
         with by_sigterm():
             code = run()
             sys.stdout.flush()

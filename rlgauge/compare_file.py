@@ -91,7 +91,7 @@ def read(file: Path, default: Plan) -> dict[str, tuple[Comparison, Plan]]:
     """Return the comparisons in a TOML file by name, each with its plan; raise GateError for an invalid file."""
     found: dict[str, tuple[Comparison, Plan]] = {}
     try:
-        tables = parse(ComparisonFile, tomllib.loads(file.read_text())).comparison
+        tables = parse(ComparisonFile, tomllib.loads(file.read_text("utf-8"))).comparison
         for number, table in enumerate(tables, 1):
             key = f"comparison {number}"
             comparison: Comparison = parse(Comparison, table, (key,))
@@ -145,7 +145,8 @@ def compare_file(
             if not only or name in only
         }
         with laid_out(source, root) as layout:
-            current = conditions(source, layout, default, {"file of comparisons": tomllib.loads(file.read_text())})
+            tables = tomllib.loads(file.read_text("utf-8"))
+            current = conditions(source, layout, default, {"file of comparisons": tables})
             rows = other_rows(out, current, only) | (resumable_rows(out, current, log) if resume else {})
             order = random.Random(default.seed).sample(list(tests), len(tests))
             pending = {name: (*comparisons[name], tests[name]) for name in order if name not in rows}

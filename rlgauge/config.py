@@ -76,7 +76,7 @@ def settings_folder(root: Path, start: Path | None = None) -> Path:
         first = start.resolve()
     for folder in (first, *first.parents):
         try:
-            if "rlgauge" in tomllib.loads((folder / FILE).read_text()).get("tool", {}):
+            if "rlgauge" in tomllib.loads((folder / FILE).read_text("utf-8")).get("tool", {}):
                 return folder
         except FileNotFoundError:
             pass
@@ -96,7 +96,7 @@ def read(root: Path) -> Config:
     if not file.is_file():
         return Config()
     try:
-        text = file.read_text()
+        text = file.read_text("utf-8")
         table = tomllib.loads(text).get("tool", {}).get("rlgauge", {})
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise GateError(f"{FILE}: {error}") from error

@@ -108,9 +108,9 @@ def project_name(folder: Path) -> str:
     """Return the name of the project in a directory, from its pyproject.toml or setup.cfg; empty if there is none."""
     setup = configparser.RawConfigParser()
     with suppress(OSError, ValueError, configparser.Error):
-        setup.read_string((folder / "setup.cfg").read_text())
+        setup.read_string((folder / "setup.cfg").read_text("utf-8"))
     with suppress(OSError, ValueError, AttributeError):
-        table = tomllib.loads((folder / FILE).read_text())
+        table = tomllib.loads((folder / FILE).read_text("utf-8"))
         if name := table.get("project", {}).get("name") or table.get("tool", {}).get("poetry", {}).get("name"):
             return str(name)
     return setup.get("metadata", "name", fallback="")
