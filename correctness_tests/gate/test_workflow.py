@@ -194,6 +194,14 @@ def test_the_action_compares_with_the_base_that_is_merged(tmp_path, checked_out)
     assert against(tmp_path, BASE="abc", MERGED=merged) == (0, "--gate-against=HEAD^1\n")
 
 
+def test_the_action_finds_the_base_of_a_merge_by_the_branch_that_is_merged(tmp_path, checked_out):
+    branch = checked_out("rev-parse", "HEAD")
+    checked_out("checkout", "--quiet", "--detach", "newer")
+    checked_out("merge", "--quiet", "--no-ff", "--message=merge", branch)
+    event = {"GITHUB_EVENT_NAME": "pull_request_target", "GITHUB_SHA": checked_out("rev-parse", "newer")}
+    assert against(tmp_path, BASE="start", BRANCH=branch, **event) == (0, "--gate-against=HEAD^1\n")
+
+
 @pytest.mark.parametrize(("base", "revision"), [("newer", "start"), ("start", "start"), ("abc", None)])
 def test_the_action_compares_a_branch_with_the_commit_it_starts_from(tmp_path, checked_out, base, revision):
     commit = checked_out("rev-parse", revision) if revision else base
