@@ -46,6 +46,16 @@ def test_one_worker_trains_as_a2c_does(form):
 
 
 @pytest.mark.slow
+def test_rollouts_played_ahead_do_not_change_weights_after_load_state_or_reset():
+    with made("a3c", config_of("a2c", actors=1)) as loop:
+        start = loop.state()
+        for restore in (loop.reset, lambda: loop.load_state(start)) * 2:
+            loop(numbers(0))
+            restore()  # while the worker plays ahead
+            assert_same(loop.state(), start)
+
+
+@pytest.mark.slow
 def test_every_worker_applies_its_gradients_and_staleness_is_reported():
     with made("a3c", config_of("a2c", actors=2)) as loop:
         behind = []
