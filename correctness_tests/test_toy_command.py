@@ -220,8 +220,14 @@ def test_run_is_not_overwritten(tmp_path, play):
         play(*words)
     with pytest.raises(SystemExit, match=r"^train: checkpoint: .* exists; add --resume to continue it, or"):
         play("train", folder / runs.CHECKPOINT)
-    with pytest.raises(SystemExit, match=r"^train: output-dir: .*/run holds another run; choose another folder"):
-        play("train", tmp_path / "other", "--output-dir", folder)
+    play("train", tmp_path / "it", "--output-dir", tmp_path / "run of it", "--steps", 10)
+    for into, words in (
+        ("run", (tmp_path / "other", "--output-dir", folder)),
+        ("run", (tmp_path / "it", "--resume", "--output-dir", folder)),
+        ("run of it", ("--output-dir", tmp_path / "run of it")),
+    ):
+        with pytest.raises(SystemExit, match=rf"^train: output-dir: .*/{into} holds another run; choose another"):
+            play("train", *words)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 

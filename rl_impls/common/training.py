@@ -75,25 +75,28 @@ def length(options: argparse.Namespace, chosen: YamlFile) -> tuple[int | None, f
 def place(options: argparse.Namespace) -> Path:
     """Return the path of the checkpoint; with ``--resume``, a run's folder also becomes ``options.output_dir``.
 
-    Raises ValueError rather than overwrite the checkpoint of another run.
+    Raises ValueError rather than overwrite the checkpoint or the curve of another run.
     """
     if options.resume and options.output_dir is None and options.checkpoint and options.checkpoint.is_dir():
         options.checkpoint, options.output_dir = None, options.checkpoint
     path: Path | None = options.checkpoint
     folder: Path | None = options.output_dir
-    new = not options.resume and launched()[0] == 0  # of several processes, only the first writes
+    first = launched()[0] == 0  # of several processes, only the first writes
+    new = first and not options.resume
     if path is None:
         if folder is None:
             raise ValueError("checkpoint: no file was given; name one, or a folder with --output-dir")
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"output-dir: {folder} is not a folder; choose another path")
-        if new and (folder / CHECKPOINT).exists():
+        path = folder / CHECKPOINT
+        if new and path.exists():
             raise ValueError(f"output-dir: {folder} holds a run; add --resume to continue it, or choose another folder")
-        return folder / CHECKPOINT
-    if new and folder and any((folder / name).exists() for name in (CHECKPOINT, SUMMARY)):
-        raise ValueError(f"output-dir: {folder} holds another run; choose another folder")
-    if not path.parent.is_dir() or path.is_dir():
+    elif not path.parent.is_dir() or path.is_dir():
         raise ValueError(f"checkpoint: {path} must be a file in a folder that exists")
+    own = options.resume and folder and path.parent.resolve() == folder.resolve()
+    marks = (CHECKPOINT,) if options.resume else (CHECKPOINT, SUMMARY)  # a resumed run may have the summary
+    if first and folder and not own and any((folder / name).exists() for name in marks):
+        raise ValueError(f"output-dir: {folder} holds another run; choose another folder")
     if new and path.exists():
         raise ValueError(f"checkpoint: {path} exists; add --resume to continue it, or choose another file")
     return path
