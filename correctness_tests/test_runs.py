@@ -3,6 +3,7 @@
 import math
 import multiprocessing
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -45,6 +46,19 @@ def test_half_written_last_point_is_ignored(tmp_path, left):
         file.write(left)
     np.testing.assert_equal(runs.points(tmp_path), whole)
     assert [point["step"] for point in curve(tmp_path, 1, first=2)] == [2, 4]
+
+
+def test_full_disk_on_resuming_keeps_the_curve(tmp_path):
+    before = curve(tmp_path, 50)
+    recorder, limits = runs.Recorder(tmp_path, 100), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # bytes; the curve is larger
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            recorder.add(102, 1.0, {"return": 1.0, "loss": math.nan})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        recorder.close()
+    np.testing.assert_equal(runs.points(tmp_path), before)
 
 
 def test_tensorboard_reads_the_curve(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import json
 import math
 import multiprocessing
@@ -83,12 +84,15 @@ class Recorder:
                 self.board.add_scalar(name, value, step)
 
     def begin(self, folder: Path, names: Iterable[str]) -> TextIO:
-        """Write the earlier points, with NaN for figures that they lack; return the file."""
-        file = (folder / CURVE).open("w", newline="")
-        self.writer = csv.DictWriter(file, ["step", "seconds", *names], math.nan, "ignore")
-        self.writer.writeheader()
-        self.writer.writerows(self.before)
+        """Write the earlier points atomically, with NaN for figures that they lack; return the file to append to."""
+        fields, earlier = ["step", "seconds", *names], io.StringIO(newline="")
+        writer = csv.DictWriter(earlier, fields, math.nan, "ignore")
+        writer.writeheader()
+        writer.writerows(self.before)
+        write_whole(folder / CURVE, earlier.getvalue().encode())
         self.before = []
+        file = (folder / CURVE).open("a", newline="")
+        self.writer = csv.DictWriter(file, fields, math.nan, "ignore")
         return file
 
     def keep_best(self, checkpoint: Path) -> None:
