@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -93,6 +94,17 @@ def test_compare_shows_settings_and_figures_of_runs(tmp_path, capsys, monkeypatc
     page = (tmp_path / "it.html").read_text()
     assert page.count('"legendgroup":') == 4  # each run over steps and over seconds
     assert "<script src=" not in page
+
+
+def test_compare_shows_brackets_in_the_names_of_folders(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+    folders = [Path("run[lr=0.1]"), Path("run[/b]")]
+    for folder in folders:
+        run(folder)
+    runs.compare(folders, tmp_path / "it.html")
+    shown = capsys.readouterr().out
+    assert all(str(folder) in shown for folder in folders)
 
 
 def test_fps_is_the_rate_since_the_last_point(tmp_path):

@@ -223,7 +223,7 @@ def compare(folders: Sequence[Path], output: Path) -> None:
     evaluated = [evaluation_rows(folder) for folder in folders]
     for name in dict.fromkeys(name for rows in evaluated for name in rows):
         table.add_row(name, *(rows.get(name, "-") for rows in evaluated))
-    Console().print(table)
+    Console(markup=False, emoji=False).print(table)  # a folder may be named run[lr=0.01]
     draw({name: curve for name, (_, curve) in runs.items()}, output)
     print(f"plot: {output}")
 
