@@ -322,6 +322,14 @@ def test_evaluations_are_kept_as_json(tmp_path, play):
     assert (found["config"]["form"], naive["config"]["form"], naive["seed"]) == ("full", "naive", 0)
 
 
+def test_evaluations_of_checkpoints_without_a_suffix_are_apart(tmp_path, play):
+    for name in ("lr0.1", "lr0.01"):
+        Player(seed=0).save(tmp_path / name)
+        play("evaluate", tmp_path / name, "--episodes", 1)
+    found = {path.name for path in tmp_path.glob("*.json")}
+    assert found == {"evaluation-lr0.1.json", "evaluation-lr0.01.json"}
+
+
 def test_evaluation_overrides_the_fields_that_the_agent_names(tmp_path, play):
     class Playing(Player):
         EVALUATES = ("game",)

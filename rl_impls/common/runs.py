@@ -160,7 +160,8 @@ def keep_evaluation(checkpoint: Path, options: Mapping[str, Any], about: Mapping
     Each checkpoint and each set of `options` has its own file; a repeated evaluation replaces it.
     """
     words = [name if value is True else f"{name}={value}" for name, value in options.items() if value is not False]
-    path = checkpoint.with_name(f"{EVALUATION}{'-'.join([checkpoint.stem, *words])}.json")
+    stem = checkpoint.name.removesuffix(".safetensors")  # other suffixes may be part of a name: lr0.01, lr0.001
+    path = checkpoint.with_name(f"{EVALUATION}{'-'.join([stem, *words])}.json")
     write_whole(path, json.dumps({"checkpoint": checkpoint.name, **options, **about}, indent=2).encode() + b"\n")
     return path
 
