@@ -5,6 +5,7 @@ import math
 import os
 import re
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -304,6 +305,13 @@ def test_train_needs_a_file_or_a_folder(tmp_path, play):
     (tmp_path / "file").touch()
     with pytest.raises(SystemExit, match=r"^train: output-dir: .*/file is not a folder; "):
         play("train", "--output-dir", tmp_path / "file")
+
+
+@pytest.mark.parametrize(("module", "option"), [("rich.progress", "--keep=1"), ("yaml", "--config=it.yaml")])
+def test_a_missing_package_is_one_line_with_its_extra(tmp_path, play, monkeypatch, module, option):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(SystemExit, match=rf"^train: .*{module}.*; pip install 'rlgauge-workloads\[cli\]'$"):
+        play("train", tmp_path / "it", option)
 
 
 def test_evaluations_are_kept_as_json(tmp_path, play):

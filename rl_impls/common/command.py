@@ -23,6 +23,7 @@ from .workers import WorkersEnded
 EPISODES = 100  # default number of evaluation episodes
 LARGE = ("capacity", "batch_size", "num_envs")  # fields that determine how much memory a training run needs
 USER_ERRORS = ValueError, OverflowError, FloatingPointError, NotImplementedError, ImportError, WorkersEnded
+EXTRAS = dict.fromkeys(("rich", "yaml", "tensorboard", "plotly"), "cli") | {"torch": "torch"}  # by package
 
 
 def main(
@@ -45,6 +46,10 @@ def main(
     try:
         with quiet_pipe(), interruptible():
             options.run(agent, options)
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get(str(error.name).partition(".")[0])
+        install = f"; pip install 'rlgauge-workloads[{extra}]'" if extra else ""
+        sys.exit(f"{options.command}: {error}{install}")
     except OSError as error:
         named = error.strerror and error.filename
         sys.exit(f"{options.command}: {f'{error.filename}: {error.strerror}' if named else error}")
