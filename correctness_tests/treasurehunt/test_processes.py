@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -171,3 +172,38 @@ def test_killed_or_stopped_agent_is_named_and_all_end(given, number, message):
     with pytest.raises(WorkersEnded, match=message):
         loop(*given[1][0])
     assert not any(map(alive, pids))
+
+
+SUSPENDED = """
+import multiprocessing, sys
+from correctness_tests.treasurehunt.hunts import build, hunt
+
+if __name__ == "__main__":
+    config, epochs = hunt(1, num_worlds=2)
+    loop = build("epoch", "torch", config | {"worker_timeout": 5.0}, epochs[0], "processes")
+    print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+    for line in sys.stdin:
+        loop(*epochs[0])
+        print("played", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_time_in_which_all_processes_are_suspended_is_no_silence(tmp_path):
+    script = tmp_path / "suspended.py"
+    script.write_text(SUSPENDED)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    options = {"env": environment, "stdin": subprocess.PIPE, "start_new_session": True}
+    with started([sys.executable, str(script)], **options) as first:
+        agents = [int(pid) for pid in first.stdout.readline().split()]
+        for pid in agents:
+            os.kill(pid, signal.SIGSTOP)
+        print("play", file=first.stdin, flush=True)
+        time.sleep(1)  # now the main process waits for the agents
+        os.kill(first.pid, signal.SIGSTOP)
+        time.sleep(6)
+        os.kill(first.pid, signal.SIGCONT)
+        time.sleep(0.2)
+        for pid in agents:
+            os.kill(pid, signal.SIGCONT)
+        assert first.stdout.readline() == "played\n"

@@ -1,13 +1,23 @@
 """A team with a worker process for each agent, which holds its net and replay memory."""
 
 import contextlib
+import math
 from multiprocessing.util import Finalize
 
 import numpy as np
 
 from .. import backends
 from ..common.procgen_env import chosen_threads
-from ..common.workers import BEFORE_MULTIPROCESSING, SECONDS, WorkersEnded, cause_of_death, end, start_process
+from ..common.workers import (
+    BEFORE_MULTIPROCESSING,
+    SECONDS,
+    SLICE,
+    WorkersEnded,
+    cause_of_death,
+    cpu_seconds,
+    end,
+    start_process,
+)
 from .one_by_one import of_agent, slice_of, state_of_agent
 from .team import OneByOneTeam, Team
 
@@ -77,8 +87,7 @@ class ProcessTeam(OneByOneTeam):
         """Wait for the answer of agent `n`."""
         pipe, process = self.members[n]
         try:
-            if not pipe.poll(self.timeout):
-                self.fail_silent(n)
+            self.wait_for(n)
             right, answer = pipe.recv()
         except BlockingIOError:
             self.fail_silent(n)
@@ -87,6 +96,19 @@ class ProcessTeam(OneByOneTeam):
         if not right:
             self.fail(n, f"failed: {answer}")
         return answer
+
+    def wait_for(self, n):
+        """Wait until agent `n` answers; fail after `timeout` seconds in which neither it nor another agent computes.
+
+        Short waits count little of the time in which this process is stopped, for example by Ctrl-Z.
+        """
+        pipe, _ = self.members[n]
+        seconds, silence, spent = min(SLICE, self.timeout), 0.0, math.inf
+        while not pipe.poll(seconds):
+            before, spent = spent, sum(cpu_seconds(process.pid) for _, process in self.members)
+            silence += max(0.0, seconds - max(0.0, spent - before))
+            if silence >= self.timeout:
+                self.fail_silent(n)
 
     def answers(self):
         """Wait for the answers of all agents."""
