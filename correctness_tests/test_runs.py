@@ -81,7 +81,7 @@ def test_compare_shows_settings_and_figures_of_runs(tmp_path, capsys, monkeypatc
     for checkpoint, options, mean in (("agent", {}, 1), ("best", {"game": "maze", "deterministic": True}, 2)):
         result = {"step": 4000, "figures": {"held_out_return": {"mean": mean, "error": 0.5}}}
         runs.keep_evaluation(tmp_path / "b" / f"{checkpoint}.safetensors", options, result)
-    runs.compare([tmp_path / "a", tmp_path / "b"], tmp_path / "it.html")
+    runs.compare([tmp_path / "a", tmp_path / "b", tmp_path / "a"], tmp_path / "it.html")  # one twice
     lines = [re.split(r"\s*│\s*", line)[1:-1] for line in capsys.readouterr().out.splitlines() if "│" in line]
     shown = {name: values for name, *values in lines}
     assert shown == {

@@ -201,6 +201,7 @@ def compare(folders: Sequence[Path], output: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    folders = list(dict.fromkeys(folders))
     runs = {str(folder): (summary(folder), points(folder)) for folder in folders}
     differing = sorted(
         name
