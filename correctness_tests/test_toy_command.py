@@ -100,6 +100,7 @@ def test_command_line_overrides_the_file(tmp_path, play):
         ("- width\n", (), "{file}, line 1: write one setting per line"),
         ("[width]: 1\n", (), "{file}, line 1: the name of a setting should be a word"),
         ("form: full\nlayers: [1\n", (), "{file}, line 3: invalid YAML"),
+        ("form: \x01\n", (), "{file}: invalid YAML (unacceptable character #x0001: "),
         ("form: !!python/object:os.system x\n", (), "{file}, line 1: invalid YAML (could not determine a constructor"),
         ("\nsteps: 0\n", (), "{file}, line 2: steps=0 should be an integer from 1 to 2147483647"),
         ("form: full\nduration: 0.0\n", (), "{file}, line 2: duration='0.0' should be a number of hours above 0"),
