@@ -1,6 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup quick bench bench-quick bench-threads peers report claims claims-returns gate test test-slow test-ray test-nes mutants browser lint docs asv history results clean evaluate compare tensorboard train train-pipeline
 SHELL := /bin/bash -o pipefail
+unexport PYTHONDONTWRITEBYTECODE  # each process would compile torch and JAX
 
 PYTHON ?= python3.11
 VENV := .venv
