@@ -39,6 +39,11 @@ def linear(h, w, b):
     return torch.addmm(b, h, w) if w.dim() == 2 else torch.baddbmm(b[:, None], h, w)
 
 
+def product(a, b):
+    """Compute ``a b``, in the memory of ``a`` unless autograd needs it."""
+    return a * b if torch.is_grad_enabled() else a.mul_(b)
+
+
 def cosines(taus):
     """Return ``cos(pi i tau)``, i = 1..64: f[..., Q] -> f[..., Q, 64]."""
     return torch.cos(taus[..., None] * (torch.pi * torch.arange(1, COSINES + 1, dtype=taus.dtype, device=taus.device)))
@@ -47,10 +52,10 @@ def cosines(taus):
 def quantiles(params, states, taus, noise=None):
     """Return Z_tau(s, a), f[..., B, Q, A]; arguments and equations are those of :func:`._numpy.quantiles`."""
     layers = noisy(params, noise)
-    embedded = torch.relu(linear(states, params["w_state"], params["b_state"]))
-    phi = torch.relu(linear(cosines(taus).flatten(-3, -2), params["w_cos"], params["b_cos"]))
-    h = (phi.unflatten(-2, taus.shape[-2:]) * embedded[..., :, None, :]).flatten(-3, -2)
-    h = torch.relu(linear(h, *layers["hidden"]))
+    embedded = linear(states, params["w_state"], params["b_state"]).relu_()  # in place: no gradient needs the input
+    phi = linear(cosines(taus).flatten(-3, -2), params["w_cos"], params["b_cos"]).relu_()
+    h = product(phi.unflatten(-2, taus.shape[-2:]), embedded[..., :, None, :]).flatten(-3, -2)
+    h = linear(h, *layers["hidden"]).relu_()
     heads = linear(h, *layers["heads"]).to(taus.dtype).unflatten(-2, taus.shape[-2:])
     value, advantage = heads.tensor_split([1], dim=-1)
     return value + advantage - advantage.mean(dim=-1, keepdim=True)
