@@ -166,8 +166,8 @@ def compile_net(net, example, options, compiler):
 def clip_each(parameters, norm):
     """Clip the gradient norm of each agent; torch's own clipping would take one norm over all agents."""
     gradients = [parameter.grad for parameter in parameters]
-    norms = sum(gradient.flatten(1).square().sum(dim=1) for gradient in gradients).sqrt()
-    scale = (norm / (norms + 1e-6)).clamp(max=1)
+    norms = torch.stack([torch.linalg.vector_norm(gradient.flatten(1), dim=1) for gradient in gradients])
+    scale = (norm / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp(max=1)
     torch._foreach_mul_(gradients, [scale.view(-1, *[1] * (gradient.dim() - 1)) for gradient in gradients])
 
 
