@@ -157,12 +157,13 @@ def test_agent_that_cannot_be_built_ends_all(given):
     assert children() == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "message"),
     [
         (signal.SIGKILL, r"^agent 1 was killed by signal 9 \(SIGKILL\)"),
-        (signal.SIGSTOP, r"^agent 1 did not answer for 5 s: the process hangs or is stopped$"),
+        pytest.param(
+            signal.SIGSTOP, r"^agent 1 did not answer for 5 s: the process hangs or is stopped$", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_killed_or_stopped_agent_is_named_and_all_end(given, number, message):
