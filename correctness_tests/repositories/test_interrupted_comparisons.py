@@ -72,13 +72,17 @@ def test_pairs_of_other_code_options_benchmarks_or_machines_are_not_reused(repos
 
 def test_an_interrupted_comparison_is_resumed(repository, tmp_path):
     out, command = tmp_path / "out.json", ("rlgauge", "compare", SLOW, KEPT, "--resume")
-    code, text = repository.interrupted("compare: pair 1: ", signal.SIGINT, *command)
+    code, text = repository.interrupted("compare: pair 4: ", signal.SIGINT, *command)
     assert code == 2, text
     assert "compare: nothing to resume, starting over: " in text
     kept = repository.root / ".rlgauge/compare-pairs.json"
-    (before,) = json.loads(kept.read_text())["pairs"].values()
+    content = json.loads(kept.read_text())
+    (before,) = content["pairs"].values()
+    before["side_values"] = [[3.0, 4.0]] * len(before["values"])  # of most pairs, so they are the medians
+    kept.write_text(json.dumps(content))
     code, text = repository.run(*command, "--json", out)
     assert code == 0, text
     found = json.loads(out.read_text())
     assert found["values"][: len(before["values"])] == before["values"]
+    assert found["sides"] == [3.0, 4.0]
     assert (len(found["values"]), kept.exists()) == (6, False)
