@@ -42,6 +42,11 @@ for line in sys.stdin:
         request["seed"] = os.environ["PYTHONHASHSEED"]
     if request["do"] == "start":
         request["child"] = subprocess.Popen(["sleep", "600"]).pid
+    if request["do"] == "stop":
+        script = "trap ': > terminated; exit' TERM; echo; while :; do sleep 0.01; done"
+        child = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE)
+        child.stdout.readline()  # it has set its trap
+        child.send_signal(signal.SIGSTOP)
     print(json.dumps({**request, "arguments": sys.argv[1:]}), flush=True)
 """
 
@@ -91,6 +96,12 @@ def test_processes_that_a_worker_started_end_with_it(root):
         (reply,) = ask_both([head], "start")
         assert alive(reply["child"])
     assert eventually(lambda: not alive(reply["child"]))
+
+
+def test_a_stopped_process_that_a_worker_started_can_handle_sigterm(root):
+    with worker(root) as head:
+        ask_both([head], "stop")
+    assert (root / "terminated").exists()
 
 
 def test_a_worker_runs_in_its_own_folder_variables_memory_and_session(root):
