@@ -37,6 +37,12 @@ def test_counts_are_those_of_the_backend_and_repeat(name, names):
         assert first["hlo_bytes"] >= 4 * 3360  # each weight is read
 
 
+def test_programs_of_benchmarks_that_ran_before_do_not_count():
+    first, second = (counted("pirl", "forward", f"full-jax-{batch}-host-32")[0] for batch in (1, 32))
+    assert first["graphs"] <= 1  # as above
+    assert second["graphs"] <= 1
+
+
 def test_a_larger_batch_allocates_more():
     small, large = (counted("pirl", "forward", f"full-torch-{batch}-host-32")[0] for batch in (32, 2048))
     assert large["allocated_bytes"] > 32 * small["allocated_bytes"]
