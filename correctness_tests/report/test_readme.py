@@ -30,9 +30,10 @@ def test_each_comparison_has_a_line_with_its_interval_and_pairs():
     assert "](../results/a-cpu-avx2-2-cores.md)" in lines[4]
 
 
-def test_comparisons_with_a_note_are_findings():
+def test_comparisons_with_a_note_are_findings_unless_their_interval_is_wide():
     noted = comparison(1.9, 2.1) | {"note": "a ring, against a list"}
-    text = findings({"a": noted, "b": comparison(1.0, 3.0)}, MACHINE, "2026-11-27")
+    wide = comparison(1.8, 2.1) | {"note": "a queue, against a list"}
+    text = findings({"a": noted, "b": comparison(1.9, 2.1), "c": wide}, MACHINE, "2026-11-27")
     assert text.splitlines()[2:] == [
         "| a ring, against a list | **2 [1.9, 2.1]** |", "", "2026-11-27, A CPU (avx2), 2 cores, commit 0123456789ab.",
     ]  # fmt: skip

@@ -40,8 +40,12 @@ def gain(found: Mapping[str, Any]) -> str:
     interval = f"{found['value']:.3g} [{found['low']:.3g}, {found['high']:.3g}]"
     if found["verdict"]:
         return f"{found['verdict']}: {interval}"
-    wide = round((found["high"] - found["low"]) / (2 * found["value"]), 6) > WIDEST
-    return f"{interval}, wide" if wide else f"**{interval}**"
+    return f"{interval}, wide" if is_wide(found) else f"**{interval}**"
+
+
+def is_wide(found: Mapping[str, Any]) -> bool:
+    """Return whether the interval of a comparison is too wide to count as a result."""
+    return bool(round((found["high"] - found["low"]) / (2 * found["value"]), 6) > WIDEST)
 
 
 def row(found: Mapping[str, Any], known: Mapping[str, Benchmark]) -> str:
@@ -54,10 +58,9 @@ def row(found: Mapping[str, Any], known: Mapping[str, Benchmark]) -> str:
 
 
 def findings(comparisons: Mapping[str, Mapping[str, Any]], machine: Mapping[str, Any], date: str) -> str:
-    """Return the README's table: the comparisons that have a note, in its words."""
-    rows = [
-        f"| {found['note']} | {gain(found)} |" for found in comparisons.values() if "value" in found and "note" in found
-    ]
+    """Return the README's table: the comparisons that have a note, in its words, unless their interval is wide."""
+    noted = [found for found in comparisons.values() if "value" in found and "note" in found]
+    rows = [f"| {found['note']} | {gain(found)} |" for found in noted if found["verdict"] or not is_wide(found)]
     where = f"{date}, {devices(machine)}, commit {machine['git']}"
     return "\n".join(["| change | times as fast [95% interval] |", "| --- | --- |", *rows, "", f"{where}."])
 
