@@ -220,13 +220,16 @@ def test_marks_warm_up_rounds_and_the_minimum_time_are_obeyed(run):
     assert (stats["rounds"], stats["iterations"] >= 8) == (9, True)  # 30 ms of calls that take 2 ms or more
 
 
-def test_tables_by_parameter_and_profiles_are_shown():
-    options = "--benchmark-group-by=param:backend", "--benchmark-max-time=0.01", "-p", "no:cacheprovider"
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [("--benchmark-group-by=param:backend", "benchmark 'backend=numpy'"), ("--benchmark-cprofile=tottime", "cProfile")],
+)
+def test_tables_by_parameter_and_profiles_are_shown(option, words):
     selected = "perf_tests/test_pirl.py", "--benchmark-only", "--backend", "numpy", "--op", "act"
-    done = python("-m", "pytest", *selected, *options, PYTEST_ADDOPTS="--benchmark-cprofile=tottime")
+    how = "--benchmark-max-time=0.01", "-p", "no:cacheprovider"
+    done = python("-m", "pytest", *selected, *how, PYTEST_ADDOPTS=option)
     assert done.returncode == 0, done.stdout
-    assert "benchmark 'backend=numpy'" in done.stdout
-    assert "cProfile" in done.stdout
+    assert words in done.stdout
 
 
 @pytest.mark.parametrize("path", ["perf_tests/test_pirl.py", "perf_tests/peers/test_snake_plain.py"])
