@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -42,55 +42,72 @@ class PythonFor(Protocol):
 
 
 @contextmanager
+def cached(pattern: str, count: int) -> Iterator[Callable[[Path, Callable[[], None]], bool]]:
+    """Provide ``ensure(folder, create)``, which calls `create` unless a directory is complete.
+
+    It returns whether it has created the directory. No other gate removes the directory until this context ends. Of
+    those beside it whose names match `pattern`, the `count` most recently used ones are kept.
+    """
+    with ExitStack() as locks:
+        locked: set[Path] = set()
+
+        def ensure(folder: Path, create: Callable[[], None]) -> bool:
+            ready, created = folder / ".ready", False
+            if folder not in locked:
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                with ExitStack() as lock:  # after a failure, this gate may try again
+                    guard = lock.enter_context(folder.with_suffix(".lock").open("w"))
+                    fcntl.flock(guard, fcntl.LOCK_SH)
+                    if not ready.exists():
+                        fcntl.flock(guard, fcntl.LOCK_EX)  # another gate may be creating it
+                        if created := not ready.exists():
+                            create()
+                            ready.touch()
+                        fcntl.flock(guard, fcntl.LOCK_SH)
+                    locks.enter_context(lock.pop_all())
+                locked.add(folder)
+            ready.touch()
+            remove_old(folder.parent, pattern, count)
+            return created
+
+        yield ensure
+
+
+@contextmanager
 def environments(cache: Path, lock: str, folder: str = ".") -> Iterator[PythonFor]:
     """Provide ``python_for(name, code, codes)``, whose environments no other gate removes until this context ends.
 
     `codes` are the trees of both sides. If one of them needs an environment, both get one: otherwise, packages
-    that no lock file names would exist on one side only.
+    that no lock file names would exist on one side only. Raises GateError if an environment cannot be created.
 
     Args:
         cache: directory in which environments are kept.
         lock: path of the lock file, relative to `folder`.
         folder: directory of a side's tree in which pip runs.
     """
+    with cached("env-*", KEPT) as ensure:
 
-    def python_for(name: str, code: Path, codes: Sequence[Path] = ()) -> Path:
-        files = dict.fromkeys(tree / folder / lock for tree in (code, *codes))
-        missing = {file: found for file in files if (found := missing_requirement(text_of(file)))}
-        own = code / folder / lock
-        if not missing or not own.exists():
-            return Path(sys.executable)
-        whose = f"{name}'s" if own in missing else "the other side's"
-        reason = f"{whose} lock file needs {missing.get(own) or next(iter(missing.values()))}"
-        return python_of(name, code, code / folder, cache, lock, locks, reason)
+        def python_for(name: str, code: Path, codes: Sequence[Path] = ()) -> Path:
+            locks = dict.fromkeys(tree / folder / lock for tree in (code, *codes))
+            missing = {file: found for file in locks if (found := missing_requirement(text_of(file)))}
+            own = code / folder / lock
+            if not missing or not own.exists():
+                return Path(sys.executable)
+            whose = f"{name}'s" if own in missing else "the other side's"
+            reason = f"{whose} lock file needs {missing.get(own) or next(iter(missing.values()))}"
+            files = lock_files(own)
+            key = b"\0".join([f"{sys.version} {sys.base_prefix}".encode(), *(file.read_bytes() for file in files)])
+            environment = cache / f"env-{hashlib.sha256(key).hexdigest()[:16]}"
 
-    with ExitStack() as locks:
+            def made() -> None:
+                log(f"{reason}: creating an environment for {name}")
+                create(environment, code, code / folder, lock, name)
+
+            if not ensure(environment, made):
+                log(f"{reason}: using an environment of an earlier run for {name}")
+            return environment / "bin" / "python"
+
         yield python_for
-
-
-def python_of(name: str, tree: Path, folder: Path, cache: Path, lock: str, locks: ExitStack, reason: str) -> Path:
-    """Return the interpreter of a side's environment, which is created if it does not exist; report the reason.
-
-    A used environment stays locked until `locks` is closed. Raises GateError if the environment cannot be created.
-    """
-    files = lock_files(folder / lock)
-    key = b"\0".join([f"{sys.version} {sys.base_prefix}".encode(), *(file.read_bytes() for file in files)])
-    environment = cache / f"env-{hashlib.sha256(key).hexdigest()[:16]}"
-    ready = environment / ".ready"
-    cache.mkdir(parents=True, exist_ok=True)
-    guard = locks.enter_context(environment.with_suffix(".lock").open("w"))
-    fcntl.flock(guard, fcntl.LOCK_SH)
-    if not ready.exists():
-        fcntl.flock(guard, fcntl.LOCK_EX)  # another gate may be creating it
-        if not ready.exists():
-            log(f"{reason}: creating an environment for {name}")
-            create(environment, tree, folder, lock, name)
-        fcntl.flock(guard, fcntl.LOCK_SH)
-    else:
-        log(f"{reason}: using an environment of an earlier run for {name}")
-    ready.touch()
-    remove_old(cache, "env-*", KEPT)
-    return environment / "bin" / "python"
 
 
 def log(line: str) -> None:
@@ -160,7 +177,6 @@ def create(environment: Path, tree: Path, folder: Path, lock: str, name: str) ->
         with without_local(tree, folder / lock), Progress(total, "packages") as progress:
             for command in commands(environment, lock):
                 run(command, folder, progress)
-        (environment / ".ready").touch()
     except BaseException as error:
         shutil.rmtree(environment, ignore_errors=True)
         if isinstance(error, subprocess.CalledProcessError):

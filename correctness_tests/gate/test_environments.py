@@ -187,6 +187,18 @@ def test_an_environment_that_cannot_be_made_is_one_line_and_leaves_nothing(side,
     assert not [path for path in cache.iterdir() if path.is_dir()]
 
 
+def test_an_environment_that_could_not_be_made_can_be_tried_again(side, pip, python_for, cache):
+    head = side("head", "library==3\n")
+    pip("exit 1")
+    with pytest.raises(GateError):
+        python_for("head", head)
+    (lock,) = cache.glob("env-*.lock")
+    with lock.open("w") as guard:
+        fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a lock left behind would block the next try for ever
+    pip(MADE)
+    assert python_for("head", head).is_file()
+
+
 def create_environment(cache, name, at):
     """Create an environment that was last used at this time."""
     ready = cache / f"env-{name}" / ".ready"

@@ -12,20 +12,16 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 from rlgauge import process, revisions
-from rlgauge.environments import PythonFor, log, remove_old
+from rlgauge.environments import PythonFor, cached, log
 from rlgauge.machine import SET_BY_HOOKS
 from rlgauge.resume import hash_of_installed
 from rlgauge.rule import GateError
 
 from .finder import KNOWN
-
-if sys.platform != "win32":  # where the gate only reports that it is not supported
-    import fcntl
 
 KEPT = 4  # most recently used builds
 FLAGS = (  # environment variables that change a compiler's output
@@ -66,8 +62,7 @@ def builds(
         raise GateError(f"build command {command!r}: not a shell command: {error}") from error
     if not words:
         raise GateError("build command: it is empty; give one, for example 'python -m pip install --no-deps .'")
-    with ExitStack() as locks:
-        locks_of: dict[Path, IO[str]] = {}
+    with cached("build-*", KEPT) as ensure:
 
         def python_for(name: str, code: Path, codes: Sequence[Path] = ()) -> Path:
             names = {name for name in os.environ if name in FLAGS or name.startswith(FLAG_PREFIXES)}
@@ -76,18 +71,12 @@ def builds(
             here = f"{sys.version} {sys.prefix} {flags} {hash_of_installed()} {compilers(code / folder)}"
             key = f"{folder} {command} {here} {revisions.digest(code, files_of(code))}"
             target = cache / f"build-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-            if target not in locks_of:  # both sides may share a tree
-                locks_of[target] = locks.enter_context(target.with_suffix(".lock").open("w"))
-                fcntl.flock(locks_of[target], fcntl.LOCK_SH)  # until this run ends, so that nobody removes the build
-            if not (target / ".ready").exists():
-                fcntl.flock(locks_of[target], fcntl.LOCK_EX)  # another run may be building it
-                if not (target / ".ready").exists():
-                    log(f"building {name}: {command}")
-                    build(target, code, words, name, folder)
-                    (target / ".ready").touch()
-                fcntl.flock(locks_of[target], fcntl.LOCK_SH)
-            (target / ".ready").touch()
-            remove_old(cache, "build-*", KEPT)
+
+            def made() -> None:
+                log(f"building {name}: {command}")
+                build(target, code, words, name, folder)
+
+            ensure(target, made)
             return interpreter(target)
 
         yield python_for
