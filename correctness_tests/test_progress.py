@@ -21,13 +21,12 @@ def clock(monkeypatch):
     return now
 
 
-def test_line_shows_done_total_and_time_left(clock):
-    lines = []
-    with Progress(4, "rows", lines.append) as shown:
+def test_line_shows_done_total_and_time_left(clock, capsys):
+    with Progress(4, "rows") as shown:
         for seconds, line in ((100, "first"), (40, "second"), (1, "third"), (1, "last")):
             clock[0] += seconds
             shown.step(line)
-    assert lines == [
+    assert capsys.readouterr().err.splitlines() == [
         "[1/4, about 5 min left] first",
         "[2/4, about 2 min left] second",
         "[3/4, about 47 s left] third",
@@ -35,12 +34,12 @@ def test_line_shows_done_total_and_time_left(clock):
     ]
 
 
-def test_steps_without_a_line_are_shown_every_few_seconds(clock):
-    lines = []
-    with Progress(100, "pairs", lines.append) as shown:
+def test_steps_without_a_line_are_shown_every_few_seconds(clock, capsys):
+    with Progress(100, "pairs") as shown:
         for _ in range(100):
             clock[0] += 1
             shown.step()
+    lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 20
     assert lines[0] == "[5/100, about 2 min left] pairs"
 

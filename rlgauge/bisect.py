@@ -19,7 +19,6 @@ from .progress import number_of
 from .report import interval_text
 from .revisions import git
 from .rule import GateError, Record, Rule
-from .run import LIMIT
 from .sampling import cores
 from .statistics import interval, log_ratio, signed_rank
 
@@ -71,15 +70,7 @@ def nearest_middle(low: int, high: int, skipped: Collection[int]) -> int | None:
     return min(candidates, key=lambda number: abs(number - (low + high) // 2), default=None)
 
 
-def bisect(
-    source: Benchmarks,
-    good: str,
-    bad: str,
-    case: Case,
-    rule: Rule,
-    limit: float = LIMIT,
-    log: Callable[[str], None] = print,
-) -> CommitComparison:
+def bisect(source: Benchmarks, good: str, bad: str, case: Case, rule: Rule, limit: float) -> CommitComparison:
     """Return the first commit with more than half of the total slowdown, compared with its predecessor.
 
     All commits are measured with the working tree's benchmarks. Raises GateError if no commits lie between the
@@ -105,7 +96,7 @@ def bisect(
             values = [log_ratio(pair) for pair in record.confirm]
             return CommitComparison(head, median(values), *interval(values), count, signed_rank(values, rule.tolerated))
 
-        return search(commits, compare, case.id, rule, log)
+        return search(commits, compare, case.id, rule, print)
 
 
 def search(

@@ -13,7 +13,7 @@ import datetime
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -82,7 +82,6 @@ class Measurement:
     limit: float
     slowdowns: Sequence[float] = SLOWDOWNS
     faults: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    log: Callable[[str], None] = print
 
     def benchmark_rates(self, minutes: float, arguments: Sequence[str] = ()) -> str:
         """Measure for some minutes (0 only evaluates the file); return the error rates as a Markdown table.
@@ -135,7 +134,7 @@ class Measurement:
                 measurements.append(self.file, [{"what": "pair", **log_ratios, "seconds": round(seconds, 1)}])
                 number += 1
                 remaining = min(max(0.0, end - time.monotonic()), (most - number) * seconds)
-                self.log(f"power: {number_of(number, 'pair')}, the last in {seconds:.0f} s, {left(remaining)}")
+                print(f"power: {number_of(number, 'pair')}, the last in {seconds:.0f} s, {left(remaining)}")
 
     def measure_pair(self, pairs: Pairs, passes: Mapping[bool, Sequence[str]]) -> LogRatios:
         """Return each case's log-ratios for every slowdown and for each of its faults, from one pair of workers."""

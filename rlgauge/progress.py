@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from types import TracebackType
@@ -37,21 +36,17 @@ class Progress(AbstractContextManager["Progress"]):
     """Shows the steps done and the remaining time on standard error.
 
     On a terminal this is a bar below the printed lines, if rich is installed. It is redrawn only at steps, since a
-    thread that redraws it would take time from the measurement. Elsewhere, or if `log` is given, it prints lines such
-    as ``[12/368, about 3 min left] line``.
+    thread that redraws it would take time from the measurement. Elsewhere it prints lines such as
+    ``[12/368, about 3 min left] line``.
 
     Args:
         total: number of steps, at least 1.
         what: plural noun for the steps, such as ``pairs of processes``.
-        log: prints a line instead, such as pytest's ``terminalreporter.write_line``.
     """
 
-    def __init__(self, total: int, what: str, log: Callable[[str], Any] | None = None) -> None:
-        if total < 1:
-            raise ValueError(f"total: {total} {what} is too few; give 1 or more")
+    def __init__(self, total: int, what: str) -> None:
         self.total, self.what, self.done = total, what, 0
-        self.bar = bar() if log is None and sys.stderr.isatty() and find_spec("rich") else None
-        self.log = log or to_stderr
+        self.bar = bar() if sys.stderr.isatty() and find_spec("rich") else None
 
     def __enter__(self) -> Progress:
         self.start = self.logged = time.monotonic()
@@ -71,7 +66,7 @@ class Progress(AbstractContextManager["Progress"]):
         if self.bar:
             self.bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
-            self.log(line)
+            to_stderr(line)
 
     def step(self, line: str = "") -> None:
         """Count a step; print its line or, every few seconds, the progress."""
@@ -83,11 +78,7 @@ class Progress(AbstractContextManager["Progress"]):
             self.bar.update(self.task, completed=self.done, total=self.total, refresh=True)
         elif line or now - self.logged >= LOG_INTERVAL:
             self.logged = now
-            self.log(f"[{self.done}/{self.total}{self.remaining(now)}] {line or self.what}")
-
-    def skip(self, count: int) -> None:
-        """Reduce the number of steps to do."""
-        self.total -= count
+            to_stderr(f"[{self.done}/{self.total}{self.remaining(now)}] {line or self.what}")
 
     def remaining(self, now: float) -> str:
         """Return the remaining time, extrapolated from the steps so far; empty after the last step."""
