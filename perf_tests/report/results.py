@@ -18,7 +18,9 @@ from typing import Any
 from perf_tests.rows import machine_of
 from perf_tests.suite.limits import share_words
 from rlgauge.files import Unwritable, write_all
+from rlgauge.machine import called
 
+from .order import Row
 from .table import axes, duration, notes, percent, quantity
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +32,6 @@ HOW = (
     'bytes per second than main memory delivers, and "-" means that the work of the op is not counted. Rows are not '
     'ranked: to find the faster of two benchmarks, use "rlgauge compare".'
 )
-Row = Mapping[str, Any]
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -47,8 +48,7 @@ def read(path: Path) -> dict[str, Any]:
 
 def devices(machine: Mapping[str, Any]) -> str:
     """Return the GPU, if there is one, and the processor in words."""
-    vectors = f" ({machine['vectors']})" if machine.get("vectors") else ""
-    processor = f"{machine['cpu_model']}{vectors}, {machine['cores']} cores"
+    processor = f"{called(machine)}, {machine['cores']} cores"
     return ", ".join(filter(None, [machine.get("gpu"), processor]))
 
 

@@ -127,3 +127,11 @@ def by(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
     for row in rows:
         groups.setdefault(tuple(row[one] for one in names), []).append(row)
     return groups
+
+
+def by_verdict(points: Iterable[tuple[str, Point]]) -> list[Series]:
+    """Return a series for each verdict, which sets its colour; each point comes with its verdict."""
+    groups: dict[str, list[Point]] = {}
+    for verdict, point in points:
+        groups.setdefault(verdict, []).append(point)
+    return [Series(verdict, "", "", found, part=verdict) for verdict, found in groups.items()]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from rlgauge import artifact
 from rlgauge.artifact import Artifact, Outcome
-from rlgauge.report import ORDER, WORDS, canaries, cases, change, counted, line, significance
+from rlgauge.report import WORDS, canaries, cases, change, counted, line, significance
 from rlgauge.rule import Finding, GateError
 
-from .figures import Chapter, Figure, Series, workload_of
+from .figures import Chapter, Figure, by_verdict, workload_of
 from .markup import table
 from .runs import BadInput
 
@@ -36,23 +36,16 @@ def figure(workload: str, outcome: Outcome) -> Figure:
     """Return the dot plot of a workload's benchmarks."""
     found = {name: one for name, one in cases(outcome.findings).items() if workload_of(name) == workload}
     timed = {name: one for name, one in found.items() if one.ratio is not None}
-    series = [
-        Series(
-            verdict,
-            "",
-            "",
-            [
-                {"at": at, "y": one.ratio, "low": one.low, "high": one.high, "id": f"{verdict} {change(one)}"}
-                for at, one in enumerate(timed.values())
-                if one.verdict == verdict
-            ],
-            part=verdict,
+    points = [
+        (
+            one.verdict,
+            {"at": at, "y": one.ratio, "low": one.low, "high": one.high, "id": f"{one.verdict} {change(one)}"},
         )
-        for verdict in ORDER
+        for at, one in enumerate(timed.values())
     ]
     rows = [cells(name, one, outcome.excused.get(name, "")) for name, one in found.items()]
     labels = {"categories": list(timed), "x": "time of head / time of base", "ratio": True}
-    return Figure(workload, "all benchmarks", "dots", [one for one in series if one.points], COLUMNS, rows, labels)
+    return Figure(workload, "all benchmarks", "dots", by_verdict(points), COLUMNS, rows, labels)
 
 
 def chapter(artifact: Artifact | None) -> Chapter:

@@ -89,8 +89,7 @@ function tabulated(figure) {
     element(tag, { textContent: cell, className: cell.length > 24 ? "long" : "" })));
   const table = element("table", {}, element("thead", {}, row("th", figure.columns)),
     element("tbody", {}, ...figure.rows.map((cells) => row("td", cells))));
-  const box = element("div", { className: "wide", tabIndex: 0 }, table);
-  return box;
+  return element("div", { className: "wide", tabIndex: 0 }, table);
 }
 
 function controls(name) {

@@ -9,7 +9,7 @@ from perf_tests.report.order import Span
 from perf_tests.report.table import factor, quantity, ratio_words
 
 from .claims import Claim, Claims, Context
-from .figures import Chapter, Figure, Series
+from .figures import Chapter, Figure, Series, by_verdict
 from .markup import table
 
 LEAD = (
@@ -41,27 +41,20 @@ def figure(workload: str, claims: list[Claim]) -> Figure:
     """Return the dot plot of a workload's claims."""
     pairs = [(claim, context) for claim in claims for context in claim.contexts]
     categories = [f"{claim.id}, {context.context}" for claim, context in pairs]
-    verdicts = list(dict.fromkeys(context.verdict for _, context in pairs))
-    series = [
-        Series(
-            verdict,
-            "",
-            "",
-            [
-                {"at": at, "y": found.ratio, "low": found.low, "high": found.high, "id": f"{claim.words} {verdict}"}
-                for at, (claim, found) in enumerate(pairs)
-                if found.verdict == verdict and found.ratio
-            ],
-            part=verdict,
+    points = [
+        (
+            found.verdict,
+            {"at": at, "y": found.ratio, "low": found.low, "high": found.high, "id": f"{claim.words} {found.verdict}"},
         )
-        for verdict in verdicts
+        for at, (claim, found) in enumerate(pairs)
+        if found.ratio
     ]
     least = [
         {"at": at, "y": claim.least, "id": f"promised: {claim.promised}"}
         for at, (claim, _) in enumerate(pairs)
         if claim.least
     ]
-    drawn = [*(one for one in series if one.points), Series("promised", "", "", least, part="promised")]
+    drawn = [*by_verdict(points), Series("promised", "", "", least, part="promised")]
     rows = [cells(claim, context) for claim, context in pairs]
     labels = {"categories": categories, "x": "times as fast", "ratio": True}
     return Figure(workload, "all claims", "dots", drawn, COLUMNS, rows, labels)

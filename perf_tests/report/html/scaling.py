@@ -85,15 +85,8 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
             if axis and len({row["axes"].get(axis) for row in group}) > 1 and all(axis in row["axes"] for row in group):
                 found.append(over_axis(group, axis, title))
             else:
-                found += [side_by_side(same, title) for title, same in by_name(group).items()]
-    return found
-
-
-def by_name(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Group rows by op and axes."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(name(row), []).append(row)
+                named = [{**row, "name": name(row)} for row in group]
+                found += [side_by_side(same, title) for (title,), same in by(named, "name").items()]
     return found
 
 
