@@ -64,10 +64,10 @@ def add_options(parser: pytest.Parser) -> None:
     """Add the gate's options."""
     from .fields import seconds
 
-    group = parser.getgroup(GROUP)
-    group.addoption("--gate-against", metavar="REV", help="compare the speed of the working tree with this revision")
-    group.addoption("--gate-anchor", metavar="REV", help="also compare with an older revision, to detect slow drift")
-    group.addoption(
+    add = parser.getgroup(GROUP).addoption
+    add("--gate-against", metavar="REV", help="compare the speed of the working tree with this revision")
+    add("--gate-anchor", metavar="REV", help="also compare with an older revision, to detect slow drift")
+    add(
         "--gate-benchmarks",
         action="append",
         default=[],
@@ -75,33 +75,25 @@ def add_options(parser: pytest.Parser) -> None:
         help="file or folder of benchmarks, of which both sides run the working tree's version (default: test "
         "folders); repeatable",
     )
-    group.addoption(
+    add(
         "--gate-own-benchmarks",
         action="store_true",
         help="run each side's own benchmarks, matched by id (default: the working tree's benchmarks on both sides)",
     )
-    group.addoption(
+    add(
         "--gate-renamed",
         action="append",
         default=[],
         metavar="OLD=NEW",
         help="compare the revision's test OLD with the working tree's test NEW; needs --gate-own-benchmarks",
     )
-    group.addoption(
-        "--gate-build", metavar="COMMAND", help="build each side's tree with this command, in a separate environment"
-    )
-    group.addoption("--gate-shard", metavar="I/N", help="compare only every Nth benchmark, starting at the Ith")
-    group.addoption(
-        "--gate-json", type=Path, metavar="FILE", help="write all measurements to FILE (default: .rlgauge/gate.json)"
-    )
-    group.addoption("--gate-markdown", type=Path, metavar="FILE", help="write the verdicts to FILE as a Markdown table")
-    group.addoption(
-        "--gate-memory", action="store_true", help="also report increases in page faults and memory growth per call"
-    )
-    group.addoption(
-        "--gate-resume", action="store_true", help="continue an interrupted run from the file given by --gate-json"
-    )
-    group.addoption(
+    add("--gate-build", metavar="COMMAND", help="build each side's tree with this command, in a separate environment")
+    add("--gate-shard", metavar="I/N", help="compare only every Nth benchmark, starting at the Ith")
+    add("--gate-json", type=Path, metavar="FILE", help="write all measurements to FILE (default: .rlgauge/gate.json)")
+    add("--gate-markdown", type=Path, metavar="FILE", help="write the verdicts to FILE as a Markdown table")
+    add("--gate-memory", action="store_true", help="also report increases in page faults and memory growth per call")
+    add("--gate-resume", action="store_true", help="continue an interrupted run from the file given by --gate-json")
+    add(
         "--gate-allow",
         action="append",
         default=[],
@@ -109,19 +101,17 @@ def add_options(parser: pytest.Parser) -> None:
         help="accept matching tests that are slower or gone; * and ? are wildcards; to accept an error, give the exact "
         "id; repeatable",
     )
-    group.addoption(
-        "--gate-strict", action="store_true", help="also fail tests that are inconclusive or whose output changed"
-    )
-    group.addoption(
+    add("--gate-strict", action="store_true", help="also fail tests that are inconclusive or whose output changed")
+    add(
         "--gate-rule",
         metavar="NAME=VALUE[,NAME=VALUE]",
         help="override parameters of the decision rule, for example screen=4,confirm=16,blocks=8,tolerated=0.01",
     )
-    group.addoption(
+    add(
         "--gate-limit",
         type=seconds,
         default=300.0,
         metavar="SECONDS",
         help="timeout for one call, for its preparation, and for listing the tests (default: 300)",
     )
-    group.addoption("--gate-seed", type=int, default=0, help="seed for the order of benchmarks and sides (default: 0)")
+    add("--gate-seed", type=int, default=0, help="seed for the order of benchmarks and sides (default: 0)")
