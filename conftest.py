@@ -43,9 +43,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--axis", action="append", default=[], metavar="NAME=VALUE[,VALUE]", help="select only these values of an axis"
     )
-    group.addoption("--tier", help="tier to run: gate, bench or full (default: gate in a gate run, else bench)")
-    group.addoption("--threads", type=int, default=process.cores(), help="threads of this process (default: all cores)")
-    group.addoption("--seed", type=int, default=0, help="seed of all inputs (default: 0)")
+    group.addoption("--tier", help="run this tier: gate, bench or full (default: gate in a gate run, else bench)")
+    threads = "set the number of threads of this process (default: all cores)"
+    group.addoption("--threads", type=int, default=process.cores(), metavar="N", help=threads)
+    group.addoption("--seed", type=int, default=0, metavar="N", help="set the seed of all inputs (default: 0)")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -75,8 +75,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m perf_tests.beside_load", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("--pairs", type=int, default=5, metavar="N", help="pairs of trainings per command (default: 5)")
-    parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="seconds per training (default: 10)")
+    parser.add_argument(
+        "--pairs", type=int, default=5, metavar="N", help="run N pairs of trainings per command (default: 5)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, metavar="S", help="train for S seconds each time (default: 10)"
+    )
     parser.add_argument(
         "--only", nargs="+", choices=COMMANDS, default=list(COMMANDS), help="measure only these commands (default: all)"
     )

@@ -90,7 +90,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--json", type=Path, metavar="FILE", help="write the merged results of pytest-benchmark to FILE"
     )
     parser.add_argument(
-        "--threads", type=int, default=process.cores(), metavar="N", help="threads per process (default: all cores)"
+        "--threads",
+        type=int,
+        default=process.cores(),
+        metavar="N",
+        help="use N threads per process (default: all cores)",
     )
     parser.add_argument(
         "--backend",

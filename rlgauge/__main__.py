@@ -82,7 +82,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     )
     command.set_defaults(run=subcommands.demo)
     add = command.add_argument
-    add("folder", type=Path, nargs="?", metavar="DIR", help="new folder for the repository (default: temporary)")
+    add("folder", type=Path, nargs="?", metavar="DIR", help="new folder for the repository (default: a temporary one)")
 
     command = commands.add_parser("replay", help="recompute the verdicts of a run from its JSON artifact")
     command.set_defaults(run=subcommands.replay)
@@ -110,14 +110,14 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     add = command.add_argument
     add("first", nargs="?", metavar="A", help="id of a benchmark, or a pattern that matches only it")
     add("second", nargs="?", metavar="B", help="id or pattern of the benchmark to compare with A")
-    add("--file", type=Path, help="TOML file with one [[comparison]] table per pair of benchmarks")
+    add("--file", type=Path, help="compare the benchmarks in this TOML file, which has a [[comparison]] table per pair")
     only = "measure only this comparison of --file; repeatable"
     add("--only", action="append", default=[], metavar="NAME", help=only)
-    add("--threads-a", type=int, metavar="N", help="number of threads and cores of A's process (default: from --cores)")
-    add("--threads-b", type=int, metavar="N", help="number of threads and cores of B's process (default: from --cores)")
-    cores = "cores of both processes (default: from marks and settings)"
+    add("--threads-a", type=int, metavar="N", help="give A's process N threads and cores (default: from --cores)")
+    add("--threads-b", type=int, metavar="N", help="give B's process N threads and cores (default: from --cores)")
+    cores = "run both processes on one core or on all (default: from marks and settings)"
     add("--cores", default=Plan.cores, metavar="one|all", help=cores)
-    seed = "seed for the order of sides and comparisons (default: %(default)s)"
+    seed = "set the seed for the order of sides and comparisons (default: %(default)s)"
     add("--seed", type=int, default=Plan.seed, metavar="N", help=seed)
     add_plan(command, "seconds, difference, spread, peak_rss, allocated")
 
@@ -136,16 +136,16 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     command.set_defaults(run=subcommands.history)
     add = command.add_argument
     add("--since", required=True, metavar="REVISION", help="measure the commits after this revision")
-    add("--pairs", type=int, default=16, metavar="N", help="pairs of processes per commit (default: %(default)s)")
+    add("--pairs", type=int, default=16, metavar="N", help="measure N pairs per commit (default: %(default)s)")
     minutes = "stop after N minutes per commit, but measure at least six pairs (default: %(default)g)"
     add("--minutes", type=float, default=12.0, metavar="N", help=minutes)
-    add("--file", type=Path, help=f"file for the measured ratios (default: {subcommands.HISTORY})")
+    add("--file", type=Path, help=f"add the measured ratios to FILE (default: {subcommands.HISTORY})")
     add_limit(command)
 
     command = commands.add_parser("history show", help="print the steps and the drift in a history")
     command.set_defaults(run=subcommands.show_history)
     command.add_argument("--json", action="store_true", help="print all ratios and steps as JSON")
-    command.add_argument("--file", type=Path, help=f"file with the measured ratios (default: {subcommands.HISTORY})")
+    command.add_argument("--file", type=Path, help=f"read the measured ratios from FILE (default: {subcommands.HISTORY})")
 
     command = commands.add_parser(
         "power",
@@ -155,8 +155,8 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     )
     command.set_defaults(run=subcommands.power)
     add = command.add_argument
-    add("--minutes", type=float, metavar="N", help="minutes to measure; 0 only prints the table (default: 0)")
-    add("--file", type=Path, help="file of the measured pairs (default: power.jsonl or canaries.jsonl in .rlgauge)")
+    add("--minutes", type=float, metavar="N", help="measure for N minutes; 0 only prints the table (default: 0)")
+    add("--file", type=Path, help="add the measured pairs to FILE (default: power.jsonl or canaries.jsonl in .rlgauge)")
     canaries = "measure only the canaries (built-in benchmarks), until the file has PAIRS pairs"
     add("--canaries", type=int, metavar="PAIRS", help=canaries)
     add(
@@ -176,23 +176,23 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
 
 def add_rule(command: argparse.ArgumentParser) -> None:
     """Add the option that overrides parameters of the decision rule."""
-    text = "override parameters of the decision rule, for example confirm=16,tolerated=0.01"
+    text = "override numbers of the decision rule, for example confirm=24,tolerated=0.02"
     command.add_argument("--rule", type=parse_rule, default={}, metavar="NAME=VALUE[,NAME=VALUE]", help=text)
 
 
 def add_limit(command: argparse.ArgumentParser) -> None:
     """Add the option that limits the time of a call."""
-    text = "timeout for one call, for its preparation, and for listing the tests (default: %(default)g)"
+    text = "set the timeout for a call, for its preparation, and for listing the tests (default: %(default)g)"
     command.add_argument("--limit", type=seconds, default=LIMIT, metavar="SECONDS", help=text)
 
 
 def add_plan(command: argparse.ArgumentParser, measures: str) -> None:
     """Add the options that ``compare`` and ``rank`` share; `measures` are the built-in ones, for the help."""
     add = command.add_argument
-    measure = f"what to compare: {measures}, or a number in extra_info['figures'] (default: %(default)s)"
+    measure = f"compare this measure: {measures}, or a number in extra_info['figures'] (default: %(default)s)"
     add("--measure", default=Plan.measure, metavar="NAME", help=measure)
     add("--items", action="store_true", help="compare the time per item instead of per call")
-    outputs = "how to compare the outputs of the benchmarks (default: %(default)s)"
+    outputs = "choose how to compare the outputs of the benchmarks (default: %(default)s)"
     add("--outputs", choices=OUTPUTS, default=Plan.outputs, help=outputs)
     precision = "stop when half the interval is at most this fraction of the ratio (default: %(default)g)"
     add("--precision", type=float, default=Plan.precision, metavar="FRACTION", help=precision)

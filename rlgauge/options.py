@@ -72,7 +72,7 @@ def add_options(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="PATH",
-        help="file or folder of benchmarks, of which both sides run the working tree's version (default: test "
+        help="run the working tree's version of this file or folder of benchmarks on both sides (default: test "
         "folders); repeatable",
     )
     add(
@@ -105,13 +105,14 @@ def add_options(parser: pytest.Parser) -> None:
     add(
         "--gate-rule",
         metavar="NAME=VALUE[,NAME=VALUE]",
-        help="override parameters of the decision rule, for example screen=4,confirm=16,blocks=8,tolerated=0.01",
+        help="override numbers of the decision rule, for example confirm=24,tolerated=0.02",
     )
     add(
         "--gate-limit",
         type=seconds,
         default=300.0,
         metavar="SECONDS",
-        help="timeout for one call, for its preparation, and for listing the tests (default: 300)",
+        help="set the timeout for a call, for its preparation, and for listing the tests (default: 300)",
     )
-    add("--gate-seed", type=int, default=0, help="seed for the order of benchmarks and sides (default: 0)")
+    seed = "set the seed for the order of benchmarks and sides (default: 0)"
+    add("--gate-seed", type=int, default=0, metavar="N", help=seed)

@@ -378,11 +378,11 @@ def failure(row: dict[str, Any]) -> str:
 def main() -> None:
     """Parse the command line; run the packages unless ``--table`` is given, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(one.name for one in PACKAGES)}")
-    parser.add_argument("--only", choices=RUNS, help="one of the two runs")
-    parser.add_argument("--table", action="store_true", help="print the table of what was run, and run nothing")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="file of rows (default: %(default)s)")
-    parser.add_argument("--rule", default="", help="for --gate-rule: to try this tool quickly, not for results")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(one.name for one in PACKAGES)}")
+    parser.add_argument("--only", choices=RUNS, help="do only this run")
+    parser.add_argument("--table", action="store_true", help="only print the table of the runs so far")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="add rows to this file (default: %(default)s)")
+    parser.add_argument("--rule", default="", help="pass this to --gate-rule; for quick trials, not for results")
     given = parser.parse_args()
     known = {one.name: one for one in PACKAGES}
     if unknown := [name for name in given.names if name not in known]:

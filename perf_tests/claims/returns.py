@@ -279,8 +279,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m perf_tests.claims.returns", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("trial", nargs="*", help=f"trials to run: {', '.join(TRIALS)} (default: all)")
-    parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help=f"seeds per trial (default: {SEEDS})")
-    parser.add_argument("--folder", type=Path, default=KEPT, help="folder of the results (default: results/returns)")
+    parser.add_argument(
+        "--seeds", type=int, default=SEEDS, metavar="N", help=f"train from N seeds per trial (default: {SEEDS})"
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=KEPT, help="keep the results in this folder (default: results/returns)"
+    )
     for hidden in ("--one", "--steps"):
         parser.add_argument(hidden, type=int, help=argparse.SUPPRESS)
     parser.add_argument("--changed", action="store_true", help=argparse.SUPPRESS)

@@ -47,18 +47,24 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m perf_tests.gate", description=__doc__)
     commands = parser.add_subparsers(required=True)
     command = commands.add_parser("docs", help="write the tables of error rates into docs and the README")
-    command.add_argument("--power", type=Path, metavar="FILE", help="file that rlgauge power wrote, for docs/gate.md")
-    command.add_argument("--root", type=Path, default=ROOT, help="folder that contains docs (default: this repository)")
+    power = "also write the error rates in FILE, which rlgauge power wrote, to docs/gate.md"
+    command.add_argument("--power", type=Path, metavar="FILE", help=power)
+    root = "update the pages in this folder (default: this repository)"
+    command.add_argument("--root", type=Path, default=ROOT, help=root)
     command.set_defaults(run=docs)
     command = commands.add_parser("small", help="measure the error rates on a small generated repository")
     command.add_argument(
-        "--rounds", type=int, default=7, metavar="N", help="rounds of 3 minutes; 0 only prints the table (default: 7)"
+        "--rounds",
+        type=int,
+        default=7,
+        metavar="N",
+        help="measure N rounds of 3 minutes; 0 only prints the table (default: 7)",
     )
     command.add_argument(
         "--file",
         type=Path,
         default=small.FILE,
-        help="file of the rounds (default: small.jsonl in perf_tests/gate/selfcheck)",
+        help="add the rounds to this file (default: small.jsonl in perf_tests/gate/selfcheck)",
     )
     command.set_defaults(run=measure_small)
     options = parser.parse_args(arguments)

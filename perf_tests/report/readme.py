@@ -88,8 +88,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Update both tables; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m perf_tests.report.readme", description=__doc__.splitlines()[0])
     parser.add_argument("comparisons", type=Path, help="file that rlgauge compare --file wrote")
-    parser.add_argument("--readme", type=Path, default=README, help="file for the main results (default: README.md)")
-    parser.add_argument("--page", type=Path, default=PAGE, help="file for all gains (default: docs/results.md)")
+    parser.add_argument(
+        "--readme", type=Path, default=README, help="write the main results to this file (default: README.md)"
+    )
+    parser.add_argument(
+        "--page", type=Path, default=PAGE, help="write all gains to this file (default: docs/results.md)"
+    )
     options = parser.parse_args(arguments)
     try:
         comparisons = json.loads(options.comparisons.read_text())["comparisons"]

@@ -133,9 +133,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="append",
         default=[],
         metavar="TEXT",
-        help="note on something that could not be measured; repeatable",
+        help="add a note on something that could not be measured; repeatable",
     )
-    parser.add_argument("--folder", type=Path, default=PAGES, help="folder for the page (default: results)")
+    parser.add_argument("--folder", type=Path, default=PAGES, help="write the page to this folder (default: results)")
     options = parser.parse_args(arguments)
     try:
         results = [read(path) for path in options.results]

@@ -26,9 +26,13 @@ def main(arguments: list[str] | None = None) -> None:
         metavar="RESULT.json",
         help="JSON of a pytest-benchmark run, then of runs with other numbers of threads",
     )
-    parser.add_argument("--claims", type=Path, metavar="FILE", help="file that python -m perf_tests.claims wrote")
-    parser.add_argument("--gate", type=Path, metavar="FILE", help="artifact that --gate-json wrote")
-    parser.add_argument("--history", type=Path, metavar="FILE", help="file that rlgauge history wrote")
+    parser.add_argument(
+        "--claims", type=Path, metavar="FILE", help="show the claims in FILE, which python -m perf_tests.claims wrote"
+    )
+    parser.add_argument("--gate", type=Path, metavar="FILE", help="show the verdicts in FILE, which --gate-json wrote")
+    parser.add_argument(
+        "--history", type=Path, metavar="FILE", help="show the history in FILE, which rlgauge history wrote"
+    )
     parser.add_argument(
         "--output",
         type=Path,
