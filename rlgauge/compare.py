@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MAX_WIDTH = 1.5  # largest usable quotient of an interval's upper and lower end
 MAX_DIFFERENCE_WIDTH = 0.2  # the same for a difference: half width as a fraction of the longer time
 WIDE, NOT_SIGNIFICANT = "too wide to use", "no significant difference"
-WIDE_HINT = "give more --minutes, use an idle machine, or write a benchmark with less spread"
+WIDE_HINT = "give more --minutes, use an idle machine, or make the benchmark less noisy"
 
 
 @dataclass

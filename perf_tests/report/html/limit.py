@@ -13,8 +13,8 @@ from .figures import Chapter, Figure, Series, by, name
 
 LEAD = (
     "Each dot is a benchmark: its shortest possible time at this machine's measured peak, divided by its time. Small "
-    "batches are far below 100%, because the overhead of a call dominates. Values above 100% come from data in the "
-    "caches."
+    "batches are far below 100%, because the overhead of a call dominates. Above 100%, the data was in the caches, or "
+    "the measured peak was too low."
 )
 COLUMNS = ("benchmark", "form", "backend", "time", "of limit", "bound by")
 

@@ -11,9 +11,9 @@ from .figures import Chapter, Figure, Series, by, span_words
 
 ONLY = "only_"
 LEAD = (
-    "Each bar shows how many times as fast as naive an op is with one optimisation. Each bar begins where the one "
-    "before it ends, on a logarithmic axis, in the order of the code. A pale bar shows the difference between their "
-    "product and the gain of all optimisations together. Grey bars have no significant gain."
+    "Each bar shows the gain of one optimisation over naive, on a logarithmic axis. It begins where the bar before it "
+    "ends. Bars are in the order of the code. A pale bar shows the difference between the product of these gains and "
+    "the gain of all optimisations together. A grey bar shows no significant difference."
 )
 COLUMNS = ("optimisation", "times as fast as naive", "verdict")
 JUDGED = {True: "faster", False: "slower", None: "no significant difference"}

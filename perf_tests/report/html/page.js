@@ -106,7 +106,7 @@ function controls(name) {
       draw(name);
     });
     box.append(select);
-  } else if (figures.length && !["all ops", "ten ops", "all claims", "all cases"].includes(figures[0].title)) {
+  } else if (figures.length && !["all ops", "all claims", "all benchmarks"].includes(figures[0].title)) {
     box.append(element("span", { className: "key" }, figures[0].title));
   }
   const choices = figures.length ? PAGE.chapters[name].choices : [];
