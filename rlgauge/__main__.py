@@ -182,7 +182,7 @@ def add_rule(command: argparse.ArgumentParser) -> None:
 
 def add_limit(command: argparse.ArgumentParser) -> None:
     """Add the option that limits the time of a call."""
-    text = "set the timeout for a call, for its preparation, and for listing the tests (default: %(default)g)"
+    text = "set the timeout for two calls, preparing a test, or listing the tests (default: %(default)g)"
     command.add_argument("--limit", type=seconds, default=LIMIT, metavar="SECONDS", help=text)
 
 
