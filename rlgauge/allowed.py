@@ -66,7 +66,8 @@ def check_allowed(allowed: Iterable[tuple[str, str]], names: Sequence[str]) -> N
     """Reject patterns that match no case."""
     for pattern, _ in allowed:
         if not any(matches(name, pattern) for name in names):
-            raise GateError(f"--gate-allow {pattern!r}: no benchmark matches{suggestion(pattern, names)}")
+            hint = suggestion(pattern, names) or "; change the pattern"
+            raise GateError(f"--gate-allow {pattern!r}: no benchmark matches{hint}")
 
 
 def allowed_reasons(findings: Mapping[str, Finding], allowed: Sequence[tuple[str, str]]) -> dict[str, str]:

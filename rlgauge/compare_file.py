@@ -128,7 +128,8 @@ def compare_file(
     comparisons = read(file, default)
     for name in only:
         if name not in comparisons:
-            raise GateError(f"--only {name!r}: {file} has no such comparison{suggestion(name, comparisons)}")
+            hint = suggestion(name, comparisons) or f" (choose from {', '.join(comparisons)})"
+            raise GateError(f"--only {name!r}: {file} has no such comparison{hint}")
     check_file(out, "--json")
     source.leave_out(out)
     rows: dict[str, Row] = {}

@@ -76,6 +76,8 @@ def test_a_pattern_that_allows_no_benchmark_suggests_one():
     words = f"--gate-allow 'tst': no benchmark matches; did you mean {names[0]}?"
     with pytest.raises(GateError, match=f"^{re.escape(words)}$"):
         check_allowed([("tst", "why")], names)
+    with pytest.raises(GateError, match=r"^--gate-allow '!!!': no benchmark matches; change the pattern$"):
+        check_allowed([("!!!", "why")], names)
 
 
 def test_a_cache_that_cannot_be_written_is_one_line(tmp_path):
