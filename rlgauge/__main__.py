@@ -145,7 +145,9 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     command = commands.add_parser("history show", help="print the steps and the drift in a history")
     command.set_defaults(run=subcommands.show_history)
     command.add_argument("--json", action="store_true", help="print all ratios and steps as JSON")
-    command.add_argument("--file", type=Path, help=f"read the measured ratios from FILE (default: {subcommands.HISTORY})")
+    command.add_argument(
+        "--file", type=Path, help=f"read the measured ratios from FILE (default: {subcommands.HISTORY})"
+    )
 
     command = commands.add_parser(
         "power",
