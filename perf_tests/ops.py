@@ -124,9 +124,13 @@ class Built:
 def build(problem: Problem, form: str, backend: str, **options: Any) -> Built:
     """Build an op, or skip the test if the backend is unavailable.
 
+    The op ``train_step`` of snake is the function ``train_step`` in ``rl_impls/snake/_torch.py``, ``_jax.py`` or
+    ``_numpy.py``, whichever library the backend uses. The loss is in the same file. An op that is written once for all
+    libraries is in ``shared_ops.py``.
+
     Args:
-        problem: from the workload's ``problem.py``.
-        form: name of a form of the workload, such as ``naive`` or ``full``.
+        problem: from the workload's ``problem.py``; its ``op`` is usually named like the function that returned it.
+        form: name of a form of the workload, such as ``naive`` or ``full``; the options are in its ``options.py``.
         backend: name of a backend, such as ``torch`` or ``jax``.
         options: single options that override those of the form.
     """
