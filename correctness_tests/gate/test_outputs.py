@@ -207,6 +207,12 @@ def test_values_that_cannot_be_compared_count_as_the_same(folder, one, other):
     assert saved_same(folder, other, one)
 
 
+def test_saving_an_output_leaves_its_masked_values_as_they_are(folder):
+    output = np.ma.array([1.5, 2.5], mask=[0, 1])
+    save(folder / "base.output", output)
+    assert output.data.tolist() == [1.5, 2.5]
+
+
 def test_the_folder_of_each_side_does_not_count(folder):
     def output(path):
         texts = [f"{path}/a", f"{path}/" * 1000, f"{path}/".encode() * 1000]
