@@ -1,6 +1,7 @@
 """Compiling torch modules and functions."""
 
 import functools
+import os
 
 import numpy as np
 import pytest
@@ -38,6 +39,23 @@ def test_function_instead_of_a_module_is_an_error(backend, compiler):
 
     with pytest.raises(ValueError, match=f"^{backend} compiles torch modules, not the function loss_of$"):
         compiler(loss_of, (np.zeros(1),))
+
+
+def test_onnxruntime_gets_as_many_threads_as_torch_has():
+    import torch
+
+    from rl_impls.pirl._torch import Net
+
+    params, before = small_net(np.random.default_rng(0)), torch.get_num_threads()
+    net = compilers.onnx(Net(params), (torch.zeros(2, 16),))
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            others = set(os.listdir("/proc/self/task"))
+            net.load(params)  # starts another session
+            assert len(set(os.listdir("/proc/self/task")) - others) == count - 1  # the calling thread computes too
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_ten_shapes_of_one_function_stay_compiled():
