@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -95,7 +96,7 @@ def environments(cache: Path, lock: str, folder: str = ".") -> Iterator[PythonFo
                 return Path(sys.executable)
             whose = f"{name}'s" if own in missing else "the other side's"
             reason = f"{whose} lock file needs {missing.get(own) or next(iter(missing.values()))}"
-            files = lock_files(own)
+            files = locked_files(own, code / folder)
             key = b"\0".join([f"{sys.version} {sys.base_prefix}".encode(), *(file.read_bytes() for file in files)])
             environment = cache / f"env-{hashlib.sha256(key).hexdigest()[:16]}"
 
@@ -122,6 +123,15 @@ def lock_files(lock: Path) -> list[Path]:
         included = [file.parent / match[1] for match in INCLUDE.finditer(content_of(file))]
         files += [path for path in dict.fromkeys(included) if path.is_file() and path not in files]
     return files
+
+
+def locked_files(lock: Path, folder: Path) -> list[Path]:
+    """Return the files that decide what a lock file installs: itself, those it includes, and local packages.
+
+    pip finds a local package, such as ``./a-1.0-py3-none-any.whl``, relative to `folder`, in which it runs.
+    """
+    names = (line.split()[0].removeprefix("file:") for line in requirements(text_of(lock)))
+    return [*lock_files(lock), *filter(os.path.isfile, (folder / name for name in names))]
 
 
 def content_of(file: Path) -> str:

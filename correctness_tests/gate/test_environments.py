@@ -139,6 +139,16 @@ def test_lock_files_that_a_lock_file_includes_are_part_of_it(side, pip, python_f
     assert len(found) == 3
 
 
+def test_a_local_package_with_the_same_name_and_other_contents_gets_another_environment(side, pip, python_for):
+    pip(MADE)
+    found = set()
+    for name in ("base", "head"):
+        folder = side(name, "./other.whl\n")
+        (folder / "other.whl").write_text(name)
+        found.add(python_for(name, folder))
+    assert len(found) == 2
+
+
 def test_a_lock_file_may_have_a_byte_order_mark_and_comments_in_any_encoding(side, python_for):
     folder = side("base", "")
     (folder / LOCK).write_bytes(b"\xef\xbb\xbflibrary==2.13.0 # \xe9\n")

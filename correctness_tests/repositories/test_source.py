@@ -175,6 +175,17 @@ def test_only_what_is_included_is_on_the_sides_with_the_benchmarks_and_a_lock_fi
     assert found.parts() == ["pkg", "requirements.txt", "bench"]
 
 
+@pytest.mark.parametrize("changed", ["locked/all.txt", "locked/some.txt", "other-1.whl"])
+def test_a_lock_file_counts_with_what_it_installs_although_depends_and_ignore_leave_it_out(source, tmp_path, changed):
+    files = {"locked/all.txt": "-r some.txt\n./other-1.whl\n", "locked/some.txt": "a==1\n", "other-1.whl": "1"}
+    write(tmp_path, files)
+    found = source(lock="locked/all.txt", ignore=["locked"])
+    for tree, more in (("base", {}), ("equal", {"pkg/b.py": ""}), ("head", {changed: f"{files[changed]}\n"})):
+        write(tmp_path / tree, {"pkg/a.py": "", **files, **more})
+    base, equal, head = (found.digest(tmp_path / tree, ("pkg/a.py",)) for tree in ("base", "equal", "head"))
+    assert base == equal != head
+
+
 @pytest.mark.parametrize(
     ("files", "library", "url"),  # of the project that has installed the library; None if it is in the repository
     [

@@ -74,9 +74,11 @@ def test_packages_are_found_in_a_project_below_the_top(tmp_path):
 def test_speed_depends_on_all_files_but_benchmarks_and_ignored_ones(tmp_path):
     write(tmp_path, "pkg/a.py", "pkg/table.csv", "bench/test_a.py", "README.md", "docs/x/y.py", "benchmarks.py")
     write(tmp_path, "docs/uv.lock", "bench/requirements-dev.txt", "docs/other.txt")
+    write(tmp_path, "docs/dev-requirements.txt", "docs/requirements/py311.txt", "docs/requirements/py311.in")
     (tmp_path / "data").symlink_to("docs")
     found = {path.relative_to(tmp_path).as_posix() for path in code_files(tmp_path, ["bench"], ["*.md", "docs/*"])}
     locks = {"docs/uv.lock", "bench/requirements-dev.txt"}  # lock files always count
+    locks |= {"docs/dev-requirements.txt", "docs/requirements/py311.txt"}
     assert found == {"pkg/a.py", "pkg/table.csv", "benchmarks.py", "data"} | locks
     assert set(code_files(tmp_path, ["bench"], ["docs/", "pkg", "*.md"])) == {
         tmp_path / name for name in {"benchmarks.py", "data"} | locks

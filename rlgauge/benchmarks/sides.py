@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import rlgauge
 from rlgauge import revisions
 from rlgauge.config import FILE, Config
-from rlgauge.environments import PythonFor, environments
+from rlgauge.environments import PythonFor, environments, locked_files
 from rlgauge.rule import GateError
 from rlgauge.workers import PYTHON, Side, cache_variables
 
@@ -145,6 +145,8 @@ class ProjectSides(Project):
     def digest_of(self, code: Path, only: tuple[str, ...] = (".",), without: tuple[str, ...] = ()) -> str:
         """Return a hash of a tree's files in `only`, its lock files, and the side's own benchmarks, if it has any.
 
+        Lock files have a typical name, or belong to the setting `lock`, see :func:`.environments.locked_files`.
+
         Generated files count even outside `only`, because a revision may track its own version of them. Files in
         `without`, ignored files and benchmarks that both sides share never count.
         """
@@ -155,7 +157,10 @@ class ProjectSides(Project):
             for file in trees.code_files(code, [*shared, *without], self.ignore)
             if trees.is_lock(file) or trees.is_inside(file.relative_to(code).as_posix(), included)
         ]
-        return revisions.digest(code, files)
+        locked = list[Path]()
+        if self.config.lock:
+            locked = locked_files(code / self.from_settings(self.config.lock), code / self.relative(self.settings))
+        return revisions.digest(code, {*files, *locked})
 
     # Workers
 

@@ -16,8 +16,9 @@ from .finder import TEST_FOLDER
 NO_PACKAGE = ("src", "build", "dist", "docs", "doc", "examples", "scripts", "tools", "node_modules")
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 LOCK_FILES = (
-    "*.lock", "requirements*.txt", "constraints*.txt", "pylock.toml", "pylock.*.toml", "Pipfile.lock", "conda-lock.yml",
+    "*.lock", "*requirements*.txt", "*constraints*.txt", "pylock.toml", "pylock.*.toml", "conda-lock.yml",
 )  # fmt: skip
+LOCK_FOLDERS = "requirements", "constraints"  # whose text files are lock files, for example requirements/py311.txt
 NO_CODE = (  # a stray file and tools in a project's root
     "__init__", "setup", "conftest", "noxfile", "tasks", "fabfile", "dodo", "versioneer",
 )  # fmt: skip
@@ -188,7 +189,7 @@ def is_ignored(name: str, ignored: Sequence[str]) -> bool:
 
 def is_lock(path: PurePath) -> bool:
     """Return whether a file pins the versions of other packages."""
-    return matches_any(path.name, LOCK_FILES)
+    return matches_any(path.name, LOCK_FILES) or (path.suffix == ".txt" and path.parent.name in LOCK_FOLDERS)
 
 
 def copy_files(names: Iterable[str], source: Path, target: Path) -> None:
