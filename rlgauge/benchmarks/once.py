@@ -25,6 +25,8 @@ LONG_FIRST_CALL, MAX_FIRST_RATIO = 0.001, 10.0  # seconds of a first call, and i
 class Trial:
     """Finds out whether a function can be called again: the first run of its test calls it twice, the second once.
 
+    A long call is not repeated in the first run; the second then only shows whether the first call takes longer.
+
     Args:
         timed: the function, which this run of the test has called once.
         seconds: duration of that call, which is the first in this process.
@@ -37,7 +39,7 @@ class Trial:
         self.first_run, self.second, self.note = True, math.nan, ""
         alike = timed.timer is timed.clock and not timed.teardown  # `seconds` is wall time and includes the teardown
         self.seconds = seconds if alike else math.nan
-        if any(map(is_used_up, timed.iterators())):
+        if seconds >= LONG_CALL or any(map(is_used_up, timed.iterators())):
             return
         with suppress(Exception, pytest.fail.Exception, pytest.skip.Exception):
             self.second = timed.time_call(*timed.arguments())
@@ -53,11 +55,10 @@ class Trial:
 
         `first` is the time of the only call in the second run, in seconds.
         """
-        if math.isnan(self.second):
-            return True
-        once = first > SHORT_CALL and not first / MAX_RATIO <= self.second <= first * MAX_RATIO
-        later = max(first, self.second, 1e-9)
-        if not once and self.seconds > max(LONG_FIRST_CALL, MAX_FIRST_RATIO * later):
+        differs = first > SHORT_CALL and not first / MAX_RATIO <= self.second <= first * MAX_RATIO
+        once = differs or math.isnan(self.second)
+        later = max(first, 1e-9) if once else max(first, self.second, 1e-9)
+        if self.seconds > max(LONG_FIRST_CALL, MAX_FIRST_RATIO * later):
             self.note = f"its first call takes {self.seconds / later:.0f} times as long as later ones, which are timed"
         return once
 

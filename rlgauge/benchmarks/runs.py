@@ -25,7 +25,7 @@ from rlgauge.workers import SIDE, TEMPORARY
 
 from .fixture import Benchmark
 from .items import asks_for_fixture, has_fixture, skip_reason
-from .once import LONG_CALL, OnceRuns, Trial
+from .once import OnceRuns, Trial
 from .seeds import seed_all
 from .timed import MisuseError, TimedFunction, compiling_anew
 
@@ -214,7 +214,7 @@ class Runs(worker.Requests):
             worker.save_output(self.request["output"], first, self.hidden)
             timed.only = [first] if timed.once else []
             del first  # a cache of weak references would find it
-            if once is None and seconds < LONG_CALL:
+            if once is None:
                 self.trial = Trial(timed, seconds)
                 return False
         if once is False:
