@@ -150,4 +150,4 @@ replies.write(f"{sorted(os.sched_getaffinity(0))} {gc.isenabled()}\\n")
 def test_a_worker_keeps_standard_output_for_its_replies():
     last = max(os.sched_getaffinity(0))
     done = python("-c", BEGUN, last, 1, "kept")
-    assert (done.stdout, done.stderr) == (f"[{last}] False\n", "of a library\n")
+    assert (done.stdout, done.stderr) == (f"[{last}] True\n", "of a library\n")

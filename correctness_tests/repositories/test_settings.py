@@ -66,12 +66,14 @@ INI = """[pytest]
 addopts = -x --benchmark-skip --benchmark-disable --session-timeout=0.1 --cov=toy --randomly-seed=1
 required_plugins = pytest-cov pytest-randomly
 """
-CONFTEST = """import random
+CONFTEST = """import gc
+import random
 
 import pytest
 from _pytest.runner import runtestprotocol
 
 DRAWN = random.random()
+gc.disable()
 
 
 @pytest.fixture
@@ -105,7 +107,8 @@ def pytest_runtest_makereport(item, call):
     if "tmp_path" in item.funcargs:
         report.sections.append(("folder", str(item.funcargs["tmp_path"])))
 """
-TESTS = """import os
+TESTS = """import gc
+import os
 import pathlib
 import subprocess
 
@@ -142,6 +145,11 @@ def test_data(benchmark, pytestconfig):
 def test_process(benchmark):
     assert not subprocess.run(["cat"], capture_output=True, timeout=20).stdout
     assert pathlib.Path(os.environ["PWD"]).samefile(".")
+    benchmark(sorting.kept, NUMBERS)
+
+
+def test_collector(benchmark):
+    assert not gc.isenabled()
     benchmark(sorting.kept, NUMBERS)
 
 
@@ -187,6 +195,7 @@ def ran(tmp_path_factory):
         "skipped",  # benchmarks that addopts skip or disable in other runs are timed
         "data",  # options may name files beside the repository and in it
         "process",  # a process that a test starts reads no requests without capture, and starts in its side's tree
+        "collector",  # a conftest.py may disable garbage collection
     ],
 )
 def test_settings_of_a_project_do_not_keep_a_test_from_being_timed(ran, name):

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import inspect
 import json
 import os
@@ -237,9 +236,7 @@ class WorkerPlugin(Runs):
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Handle requests until there are no more; pytest then tears down the fixtures."""
         self.session = session
-        gc.collect()
-        gc.freeze()
-        gc.enable()  # timed code may depend on it
+        worker.collect_as_usual()
         self.clock = time.perf_counter  # a test or a fixture may replace it, for example to freeze the time
         self.handle_until(lambda: False)
         if session.config.pluginmanager.hasplugin(SLOW_TO_END):
