@@ -180,15 +180,16 @@ def test_async_functions_are_refused_and_their_coroutines_closed():
         made.send(None)
 
 
-def test_functions_that_make_generators_are_refused():
+def test_functions_that_make_generators_and_other_lazy_iterators_are_refused():
     def generated():
         yield 1
 
     for function in (generated, functools.partial(generated)):
         with pytest.raises(MisuseError, match="a generator function, so a call does no work"):
             TimedFunction(function).first_output()
-    with pytest.raises(MisuseError, match="returns a generator, whose work is not timed"):
-        TimedFunction(lambda: (x for x in "ab")).first_output()
+    for kind, made in (("generator", (x for x in "ab")), ("map", map(str, "ab")), ("filter", filter(None, "ab"))):
+        with pytest.raises(MisuseError, match=f"returns a {kind}, whose work is not timed"):
+            TimedFunction(lambda made=made: made).first_output()
 
 
 def test_samples_end_when_jax_has_computed_the_result(clock, monkeypatch):

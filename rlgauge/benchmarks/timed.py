@@ -19,6 +19,7 @@ SAMPLE_SECONDS, WALL_SECONDS = 0.005, 0.05  # minimum timed seconds of a sample;
 MAX_SEARCHED = 1000  # items of the longest container that is searched for JAX arrays
 END = object()  # returned at the end of an iterator
 ENDLESS = itertools.count, itertools.cycle
+LAZY = types.GeneratorType, map, filter  # results that do their work when their items are consumed
 
 
 class MisuseError(Exception):
@@ -193,10 +194,10 @@ class TimedFunction:
             raise MisuseError(
                 "the timed function is async, so a call does no work: time a function that calls asyncio.run"
             )
-        if inspect.isgenerator(result) and not self.output:
+        if isinstance(result, LAZY) and not self.output:
             raise MisuseError(
-                "the timed function returns a generator, whose work is not timed: time a function that consumes its "
-                "items"
+                f"the timed function returns a {type(result).__name__}, whose work is not timed: time a function that "
+                "consumes its items"
             )
         if not self.once and any(is_used_up(each) for each in self.iterators() if id(each) in map(id, before)):
             raise MisuseError(
