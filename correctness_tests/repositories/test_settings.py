@@ -153,6 +153,12 @@ def test_collector(benchmark):
     benchmark(sorting.kept, NUMBERS)
 
 
+def test_variables(benchmark):
+    assert pathlib.Path(os.environ["TOY_FILE"]).samefile(pathlib.Path(__file__).parents[1] / "toy/sorting.py")
+    assert pathlib.Path(os.environ["TOY_CACHE"]).read_text() == "cached"
+    benchmark(sorting.kept, NUMBERS)
+
+
 @pytest.mark.flaky
 def test_flaky(benchmark):
     assert benchmark(sorting.kept, NUMBERS) is None
@@ -180,9 +186,11 @@ def ran(tmp_path_factory):
         "toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n",
         str(site / "given.py"): GIVEN,
         str(beside): "beside",
+        ".rlgauge/cache": "cached",
     })  # fmt: skip
     options = "-s", f"--data={made.root / 'toy'},{beside}"
-    ran = made.gate("HEAD", folder, *options, rule=QUICK, PYTEST_PLUGINS="given", PYTHONPATH=str(site))
+    files = {"TOY_FILE": f"{made.root}/toy/sorting.py", "TOY_CACHE": f"{made.root}/.rlgauge/cache"}
+    ran = made.gate("HEAD", folder, *options, rule=QUICK, PYTEST_PLUGINS="given", PYTHONPATH=str(site), **files)
     assert ran.code == 1, ran.text  # test_flaky fails
     return ran
 
@@ -196,6 +204,7 @@ def ran(tmp_path_factory):
         "data",  # options may name files beside the repository and in it
         "process",  # a process that a test starts reads no requests without capture, and starts in its side's tree
         "collector",  # a conftest.py may disable garbage collection
+        "variables",  # a variable that names a file names the side's copy, if git does not ignore it
     ],
 )
 def test_settings_of_a_project_do_not_keep_a_test_from_being_timed(ran, name):

@@ -130,13 +130,13 @@ class ProjectSides(Project):
             for info in installed.metadata_folders(self.root, self.top):
                 (tool / info.name).symlink_to(info)
         imports = self.imports(tree, python)
-        inherited = os.environ if self.environment is None else self.environment
+        inherited = self.inherited_in(tree)
         variables = {"PYTHONPATH": self.search_path(tree, folder, imports), **cache_variables(folder, inherited)}
         if python != PYTHON:  # commands that a test starts are those of the side
             variables["PATH"] = f"{python.parent}{os.pathsep}{inherited.get('PATH', '')}"
             variables["VIRTUAL_ENV"] = str(python.parents[1])
         worker = self.worker_arguments(name, tree, folder, files, imports)
-        return Side(name, tree, python, worker, variables, start=self.start_in(tree), inherited=self.environment)
+        return Side(name, tree, python, worker, variables, start=self.start_in(tree), inherited=inherited)
 
     def shared_paths(self, code: Path) -> list[str]:
         """Return the benchmark paths, and each ``conftest.py`` above them that a revision has but head may lack."""
@@ -188,6 +188,12 @@ class ProjectSides(Project):
         """
         users = [tree / self.relative(path) if path.is_relative_to(self.top) else path for path in users_path()]
         return os.pathsep.join(map(str, [folder / TOOL, *imports[1], *users]))
+
+    def inherited_in(self, tree: Path) -> dict[str, str]:
+        """Return the user's environment variables; one that names a file in the repository names its copy in a tree."""
+        users, top = os.environ if self.environment is None else self.environment, f"{self.top}{os.sep}"
+        copies = {name: str(tree / value.removeprefix(top)) for name, value in users.items() if value.startswith(top)}
+        return {**users, **{name: copy for name, copy in copies.items() if os.path.isfile(copy)}}
 
     def renamed_on(self, name: str) -> Mapping[str, str]:
         """Return head's id of each renamed test by its id on a side, ``base`` or ``head``."""
