@@ -349,10 +349,12 @@ def test_a_file_that_is_loaded_and_not_depended_on_is_an_error_that_names_it(tmp
 def test_lock_files_always_count_and_a_base_whose_benchmarks_cannot_be_listed_is_reported(tmp_path):
     files = {"uv.lock": "a==1\n", "tests/conftest.py": "import no_such_module\n"}
     made = Repository(tmp_path / "repository", DEPENDING | files)
-    made.at("start", {"uv.lock": "a==2\n", "tests/requirements.txt": "b==1\n", "tests/conftest.py": CLOCK})
+    needs = {"pyproject.toml": f"[project]\ndependencies = ['a>=2']\n\n{DEPENDING['pyproject.toml']}"}
+    made.at("start", {"uv.lock": "a==2\n", "tests/requirements.txt": "b==1\n", "tests/conftest.py": CLOCK, **needs})
     code, text = gated(made, tmp_path)
     assert (code, "2 to time" in text) == (0, True), text
-    assert "base and head differ in tests/requirements.txt, uv.lock, but both run with the packages that are " in text
+    names = "tests/requirements.txt, uv.lock, the dependencies in pyproject.toml"
+    assert f"base and head differ in {names}, but both run with the packages that are installed here" in text, text
     assert "base's own benchmarks cannot be listed, so none is reported as gone: " in text
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from rlgauge import revisions
 from rlgauge.case import Case
+from rlgauge.config import FILE, tomllib
 from rlgauge.workers import Side
 
 from . import installed, origins, trees
@@ -35,7 +38,7 @@ class Checks:
         self.outside: set[str] = set()
 
     def compare_locks(self, codes: Sequence[Path]) -> None:
-        """Warn if the lock files of two trees differ, although both sides run with the packages installed here."""
+        """Warn if two trees differ in lock files or dependencies, but both run with the packages installed here."""
         files = [{path.relative_to(code) for path in trees.code_files(code, ["."], [])} for code in codes]
         base, head = codes
         differing = [
@@ -43,6 +46,9 @@ class Checks:
             for file in sorted(files[0] | files[1])
             if revisions.digest(base, [base / file]) != revisions.digest(head, [head / file])
         ]
+        project = Path(self.source.relative(self.source.root), FILE)
+        if dependencies(base / project) != dependencies(head / project):
+            differing.append(f"the dependencies in {project.as_posix()}")
         if differing and not self.source.config.lock and not self.source.build:
             names = ", ".join(differing)
             self.warnings.append(
@@ -98,3 +104,12 @@ class Checks:
         lines += dict.fromkeys(self.warnings)
         shown = [name for name in self.origins if verbose or name in self.outside]
         return lines + [f"{name}: {', '.join(self.origins[name])}" for name in shown]
+
+
+def dependencies(file: Path) -> list[Any]:
+    """Return the dependencies in a ``pyproject.toml``, by the standard and of Poetry; None for those that it lacks."""
+    with suppress(OSError, ValueError, AttributeError):
+        table = tomllib.loads(file.read_text("utf-8"))
+        tables = table.get("project", {}), table.get("tool", {}).get("poetry", {})
+        return [found.get("dependencies") for found in tables]
+    return [None, None]

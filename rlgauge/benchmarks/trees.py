@@ -17,6 +17,7 @@ NO_PACKAGE = ("src", "build", "dist", "docs", "doc", "examples", "scripts", "too
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 LOCK_FILES = (
     "*.lock", "*requirements*.txt", "*constraints*.txt", "pylock.toml", "pylock.*.toml", "conda-lock.yml",
+    "environment.yml", "environment.yaml",
 )  # fmt: skip
 LOCK_FOLDERS = "requirements", "constraints"  # whose text files are lock files, for example requirements/py311.txt
 NO_CODE = (  # a stray file and tools in a project's root
