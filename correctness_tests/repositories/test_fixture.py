@@ -291,6 +291,17 @@ def test_garbage_collection_is_disabled_during_samples_if_the_test_asks_for_it(d
     assert (seen, gc.isenabled()) == ([not disabled] * 2, True)
 
 
+def test_garbage_collection_that_was_disabled_before_a_sample_stays_disabled():
+    timed = TimedFunction(lambda: None)
+    timed.disable_gc = True
+    gc.disable()
+    try:
+        timed.sample()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
 def test_a_setup_may_change_the_arguments():
     numbers, named = [], {}
     timed = TimedFunction(lambda *numbers, **named: (numbers, named), numbers, named, setup=lambda: numbers.append(1))
