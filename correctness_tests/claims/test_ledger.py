@@ -77,7 +77,13 @@ def test_a_comparison_has_the_median_and_the_interval_of_its_pairs():
     assert found["ratio"] == pytest.approx(2.35)
 
 
-@pytest.mark.parametrize(("ratios", "word"), [(SURE, "measured"), (WIDE, "unclear"), (SURE[:5], "unclear")])
+@pytest.mark.parametrize(
+    ("ratios", "word"),
+    [
+        (SURE, "measured"), (WIDE, "unclear"), (SURE[:5], "unclear"),
+        ([2.4] * 5 + [2.7], "unclear"), ([2.1] + [2.4] * 5, "unclear"),  # wide on one side of the median
+    ],
+)  # fmt: skip
 def test_without_a_promise_a_wide_interval_and_few_pairs_are_unclear(ratios, word):
     assert context_row(claim(None, promised="no figure"), ratios)["verdict"] == word
 
