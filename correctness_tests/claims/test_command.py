@@ -75,6 +75,17 @@ def test_pairs_count_although_a_later_round_fails(tmp_path, error, kept):
     assert (calls, found[one]) == ([0, 1], Measured([2.0] * 6, error=kept))
 
 
+def test_comparisons_that_failed_leave_their_place_to_others(tmp_path):
+    five, calls = [claim(threads_a=number).comparison("alone") for number in range(1, 6)], []
+
+    def measured(comparisons, number, folder):
+        calls.append(comparisons)
+        return {one: Measured([2.0] * 6, error="no reply" if number else "") for one in comparisons}
+
+    measure(five, tmp_path, 1.0, lambda known: five, measured)
+    assert calls == [five, five[:4], five[4:]]
+
+
 @pytest.mark.slow
 def test_two_claims_are_measured_and_written(tmp_path):
     out = tmp_path / "claims.json"
