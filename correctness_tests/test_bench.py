@@ -88,7 +88,7 @@ def test_slow_reset_of_an_array(bench):
 
 def test_drifts(bench):
     counter = Counter()
-    bench(counter.add, reset=lambda: None, close=counter.close, output=lambda out: [np.float32(out)])
+    bench(counter.add, reset=lambda: None, close=counter.close, max_calls=1, output=lambda out: [np.float32(out)])
 
 
 def test_cold(bench):
@@ -154,7 +154,7 @@ def test_items_unit_and_flops_are_reported(ran):
 
 def test_state_that_reset_does_not_restore_fails_the_test(ran):
     code, text, found, log = ran
-    assert (code, "test_drifts" in found, "closed 4" in log) == (1, False, True)
+    assert (code, "test_drifts" in found, "closed 2" in log) == (1, False, True)  # no other test logs it
     assert "DriftError: test_drifts: two samples gave different outputs" in text
 
 
