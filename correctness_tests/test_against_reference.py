@@ -132,7 +132,8 @@ def programs(op):
 def assert_same_weights(problem, start, got, wanted):
     """Check that nearly all weights equal the reference's, relative to the largest change in their array.
 
-    A few may differ by a step or two, because Adam turns a gradient of mere rounding errors into a whole step.
+    A few may differ by a step or two, because Adam turns a gradient of mere rounding errors into a whole step. Rounding
+    may also change which of two next actions is the better one.
     """
     off = {}
     for name, weights in got.items():
@@ -146,7 +147,7 @@ def assert_same_weights(problem, start, got, wanted):
     every, worst = np.concatenate(list(off.values())), max(off, key=lambda name: off[name].max())
     most, far, farthest = np.quantile(every, 0.99), np.mean(every > 0.5), every.max()
     what = f"{problem.op}: .params, the worst is {worst!r}"
-    assert most <= 0.001, f"{what}: 1% of the weights are off by {most:.3g} of the largest change, tolerance 0.001"
+    assert most <= 0.01, f"{what}: 1% of the weights are off by {most:.3g} of the largest change, tolerance 0.01"
     assert far <= 1e-4, f"{what}: {far:.3g} of the weights are off by half of the largest change, tolerance 0.0001"
     assert farthest <= 2, f"{what}: a weight is off by {farthest:.3g} times the largest change, tolerance 2"
 
