@@ -1,4 +1,4 @@
-"""Small repositories for gate runs: a flat one, one with ``src`` and a server, one with a C extension."""
+"""Small repositories for gate runs: a flat one, and one with ``src`` and a server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from rlgauge.statistics import log_ratio
 ROOT = Path(__file__).parents[2]
 FIND = "screen=1,confirm=2,looks=1,blocks=2,level=0.5"  # confirms one or two suspects in each direction
 QUICK = "screen=1,confirm=1,looks=1,blocks=1,level=0.5"
-WHOLE = "screen=4,confirm=16,blocks=8"  # the default rule, to measure real time
 SAME, SLOWED = "canary[same]", "canary[slowed]"
 # Installed plugins that would take half of a process's start-up time.
 SLOW_TO_START = ["-p", "no:hypothesispytest", "-p", "no:platformdirs"]
@@ -43,9 +42,9 @@ class Clock:
         self.now, self.pace = 0.0, random.SystemRandom().uniform(0.997, 1.003)
 
     def counted(self, work, seconds):
-        def worked(data):
-            self.now += len(data) * seconds * self.pace  # by any thread
-            return work(data)
+        def worked(*arguments):
+            self.now += len(arguments[-1]) * seconds * self.pace  # by any thread
+            return work(*arguments)
 
         return worked
 
@@ -68,12 +67,13 @@ def hashed(data, sha256=hashlib.sha256):
 if "RLGAUGE_GATE_SIDE" in os.environ:
     hashlib.sha256, time.perf_counter = clock.counted(hashed, 2e-8), read
 '''
+SORT = "heapq.nsmallest(len(numbers), numbers)"
 CLOCK = f"""{HASHING}
 
-import numpy as np
+import heapq
 
 if "RLGAUGE_GATE_SIDE" in os.environ:
-    np.sort = clock.counted(np.sort, 1e-6)
+    heapq.nsmallest = clock.counted(heapq.nsmallest, 1e-6)
 """
 
 
@@ -82,12 +82,12 @@ def work(**units):
     made = "".join(f"\n\ndef {name}(numbers):\n    return work(numbers, {count})\n" for name, count in units.items())
     return f'''"""Sorts numbers."""
 
-import numpy as np
+import heapq
 
 
 def work(numbers, units):
     for _ in range(units):
-        out = np.sort(numbers)
+        out = {SORT}
     return out
 {made}'''
 
@@ -103,16 +103,25 @@ def flat(**units):
     }
 
 
-FLAT_TESTS = """import numpy as np
+def with_numpy(files):
+    """Return the files of a flat repository, in which NumPy sorts and advances the fake clock."""
+    names = {SORT: "np.sort(numbers)", "heapq.nsmallest": "np.sort", "import heapq": "import numpy as np"}
+    for old, new in names.items():
+        files = {name: text.replace(old, new) for name, text in files.items()}
+    return files
+
+
+FLAT_TESTS = """import random
+
 import pytest
 
 from toy import sorting
 
-NUMBERS = np.random.default_rng(0).random(50)
+NUMBERS = random.Random(0).sample(range(1000), 50)
 
 
 def test_slow(benchmark):
-    assert benchmark(sorting.slow, NUMBERS)[0] == NUMBERS.min()
+    assert benchmark(sorting.slow, NUMBERS)[0] == min(NUMBERS)
 
 
 @pytest.mark.parametrize("count", [10, 50])
@@ -154,7 +163,8 @@ def server():
     yield "here"
     seen.joinpath(f"ended-{os.getpid()}-{time.monotonic_ns()}").touch()
 '''
-SERVED_TESTS = """import numpy as np
+SERVED_TESTS = """import random
+
 import pytest
 
 from helpers import COUNT
@@ -163,7 +173,7 @@ from served import core
 
 @pytest.fixture(scope="class")
 def numbers():
-    return np.random.default_rng(0).random(COUNT)
+    return random.Random(0).sample(range(1000), COUNT)
 
 
 @pytest.mark.benchmark(group="sorting")
@@ -186,47 +196,6 @@ class TestSorting:
             return (numbers.copy(),), {}
 
         assert len(benchmark.pedantic(core.kept, setup=ready, teardown=lambda made: made.sort(), rounds=5)) == COUNT
-"""
-
-
-def compiled(turns=100):
-    """Return the files of a repository whose package has a C extension that must be built."""
-    return {
-        "pyproject.toml": '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n\n'
-        '[project]\nname = "fastsum"\nversion = "1.0"\n\n[tool.setuptools]\npackages = ["fastsum"]\n',
-        "setup.py": 'from setuptools import Extension, setup\n\nsetup(ext_modules=[Extension("fastsum._sum", '
-        '["fastsum/_sum.c"], extra_compile_args=["-O1"])])\n',
-        "fastsum/__init__.py": '"""Sums."""\n\nfrom ._sum import kept, slow\n\n__all__ = ["kept", "slow"]\n',
-        "fastsum/_sum.c": IN_C.replace("TURNS", str(turns)),
-        "benchmarks/test_sum.py": IN_C_TESTS,
-        ".gitignore": "__pycache__/\nbuild/\n*.egg-info/\n",
-    }
-
-
-IN_C_TESTS = """import fastsum
-
-
-def test_slow(benchmark):
-    assert benchmark(fastsum.slow) > 0
-
-
-def test_kept(benchmark):
-    assert benchmark(fastsum.kept) > 0
-"""
-IN_C = """#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
-static PyObject *turned(long turns) {
-    volatile double sum = 0.0;
-    for (long i = 0; i < turns * 10000; i++) sum += i;
-    return PyFloat_FromDouble(sum);
-}
-static PyObject *slow(PyObject *self, PyObject *none) { Py_DECREF(turned(TURNS)); return PyFloat_FromDouble(1.0); }
-static PyObject *kept(PyObject *self, PyObject *none) { Py_DECREF(turned(100)); return PyFloat_FromDouble(1.0); }
-static PyMethodDef methods[] = {
-    {"slow", slow, METH_NOARGS, ""}, {"kept", kept, METH_NOARGS, ""}, {NULL, NULL, 0, NULL}};
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_sum", "", -1, methods};
-PyMODINIT_FUNC PyInit__sum(void) { return PyModule_Create(&module); }
 """
 
 

@@ -10,8 +10,8 @@ import pytest
 from rlgauge.benchmarks import builds
 from rlgauge.rule import GateError
 
-from .made import CLOCK, FLAT_TESTS, QUICK, WHOLE, Repository, compiled, flat, work
-from .test_layouts import CHANGED, USES, files_timing
+from .made import CLOCK, FLAT_TESTS, QUICK, Repository, flat, work
+from .test_layouts import CHANGED, files_timing
 
 SLOW, KEPT = (f"benchmarks/test_sum.py::test_{name}" for name in ("slow", "kept"))
 BUILD = "python -m pip install --no-deps --no-build-isolation --quiet --disable-pip-version-check ."
@@ -43,6 +43,45 @@ class Finder:  # like meson-python's
 
 sys.meta_path.insert(0, Finder())
 """
+IN_C_TESTS = """import fastsum
+
+
+def test_slow(benchmark):
+    assert benchmark(fastsum.slow) > 0
+
+
+def test_kept(benchmark):
+    assert benchmark(fastsum.kept) > 0
+"""
+IN_C = """#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+static PyObject *turned(long turns) {
+    volatile double sum = 0.0;
+    for (long i = 0; i < turns * 10000; i++) sum += i;
+    return PyFloat_FromDouble(sum);
+}
+static PyObject *slow(PyObject *self, PyObject *none) { Py_DECREF(turned(TURNS)); return PyFloat_FromDouble(1.0); }
+static PyObject *kept(PyObject *self, PyObject *none) { Py_DECREF(turned(100)); return PyFloat_FromDouble(1.0); }
+static PyMethodDef methods[] = {
+    {"slow", slow, METH_NOARGS, ""}, {"kept", kept, METH_NOARGS, ""}, {NULL, NULL, 0, NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_sum", "", -1, methods};
+PyMODINIT_FUNC PyInit__sum(void) { return PyModule_Create(&module); }
+"""
+
+
+def compiled(turns=100):
+    """Return the files of a repository whose package has a C extension that must be built."""
+    return {
+        "pyproject.toml": '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n\n'
+        '[project]\nname = "fastsum"\nversion = "1.0"\n\n[tool.setuptools]\npackages = ["fastsum"]\n',
+        "setup.py": 'from setuptools import Extension, setup\n\nsetup(ext_modules=[Extension("fastsum._sum", '
+        '["fastsum/_sum.c"], extra_compile_args=["-O1"])])\n',
+        "fastsum/__init__.py": '"""Sums."""\n\nfrom ._sum import kept, slow\n\n__all__ = ["kept", "slow"]\n',
+        "fastsum/_sum.c": IN_C.replace("TURNS", str(turns)),
+        "benchmarks/test_sum.py": IN_C_TESTS,
+        ".gitignore": "__pycache__/\nbuild/\n*.egg-info/\n",
+    }
 
 
 @pytest.fixture(scope="module")
@@ -168,25 +207,6 @@ def test_a_build_is_imported_before_an_editable_install_of_the_working_tree(tmp_
     assert (ran.code, "2 to time, 1 gone" in ran.text) == (0, True), ran.text
 
 
-FAST = {
-    "fast/__init__.py": "try:\n    from ._fast import slow\nexcept ImportError:\n    from .plain import slow\n",
-    "fast/plain.py": work(slow=100),
-    "tests/conftest.py": CLOCK,
-    "tests/test_fast.py": USES.format(module="fast"),
-    ".gitignore": "__pycache__/\n*.egg-info/\n.rlgauge/\n" + "*.so\n",
-}
-COMPILED = "fast/_fast.cpython-311-x86_64-linux-gnu.so"
-
-
-def test_a_compiled_file_that_git_ignores_asks_for_a_build(tmp_path):
-    made = Repository(tmp_path / "repository", FAST)
-    made.at("start", {COMPILED: "", "fast/plain.py": work(slow=101)})
-    ran = made.gate("start", tmp_path, rule=QUICK)
-    assert ran.code == 2, ran.text
-    assert f"{COMPILED} is compiled and not in git" in ran.text
-    assert "--gate-build" in ran.text
-
-
 def test_the_report_names_a_library_of_the_working_tree_that_both_sides_load(tmp_path):
     loads = "import ctypes\n\nctypes.CDLL(os.environ['CORE'])\n"
     files = {"pkg/__init__.py": work(slow=100), **files_timing("pkg"), "tests/conftest.py": CLOCK + loads}
@@ -202,7 +222,8 @@ def test_the_report_names_a_library_of_the_working_tree_that_both_sides_load(tmp
 @pytest.mark.parametrize("command", [BUILD, IN_PLACE])
 def test_each_side_runs_the_build_of_its_own_tree(toy, tmp_path, command):
     toy.at("start", compiled(turns=115))
-    ran = toy.gate("HEAD", tmp_path, "--gate-build", command, rule=WHOLE, limit=400)
+    whole = "screen=4,confirm=16,blocks=8"  # the default rule, to measure real time
+    ran = toy.gate("HEAD", tmp_path, "--gate-build", command, rule=whole, limit=400)
     assert ran.code == 1, ran.text
     assert ran.findings[SLOW] == ("slower",)
     assert ran.findings[KEPT][0] != "slower"

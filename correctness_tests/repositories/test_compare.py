@@ -8,7 +8,7 @@ import pytest
 
 from rlgauge.__main__ import main
 
-from .made import INI, Repository, flat
+from .made import INI, Repository, flat, with_numpy
 
 FILE = "benchmarks/test_pace.py"
 TESTS = """import os
@@ -115,7 +115,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
-    files = {**flat(quick=1, twice=200), **INI, FILE: TESTS, "benchmarks/more.py": MORE}
+    files = {**with_numpy(flat(quick=1, twice=200)), **INI, FILE: TESTS, "benchmarks/more.py": MORE}
     files["benchmarks/conftest.py"] += DESELECTS
     made = Repository(tmp_path_factory.mktemp("compare") / "repository", files)
     yield made

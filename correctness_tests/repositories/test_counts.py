@@ -2,7 +2,7 @@
 
 import pytest
 
-from .made import QUICK, Repository, flat
+from .made import QUICK, Repository, flat, with_numpy
 
 MODULE = '''"""{title}"""
 
@@ -64,7 +64,7 @@ def test_dies(benchmark):
 def ran(tmp_path_factory):
     """Return verdict and notes by test of a run on a head that allocates more, leaks and has a longer docstring."""
     before = MODULE.format(title="Sorts numbers.", touched=0, left=0)
-    files = flat() | {"toy/sorting.py": before, "benchmarks/test_sorting.py": TESTS}
+    files = with_numpy(flat()) | {"toy/sorting.py": before, "benchmarks/test_sorting.py": TESTS}
     toy = Repository(tmp_path_factory.mktemp("counts") / "toy", files)
     toy.write({"toy/sorting.py": MODULE.format(title="Sorts many numbers.", touched=40, left=2)})
     ran = toy.gate("HEAD", tmp_path_factory.mktemp("ran"), "--gate-memory", rule=QUICK)

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from . import kinds
-from .made import CLOCK, QUICK, SAME, SLOWED, Repository, flat
+from . import kinds, plugins
+from .made import CLOCK, QUICK, SAME, SLOWED, Repository, flat, with_numpy
 
 ERRORS = {  # a test's code, and its error; on base, ``slow`` does 100 units of work
     "never": ("def test_never(benchmark):\n    pass\n", "it never calls benchmark: call benchmark(function, ...)"),
@@ -95,11 +95,12 @@ def test_expected(benchmark):
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    files = flat() | kinds.CODSPEED | {"toy/modes.py": kinds.MODES, "benchmarks/conftest.py": CLOCK + kinds.HOOKS}
+    files = with_numpy(flat() | {"benchmarks/conftest.py": CLOCK + plugins.HOOKS})
+    files |= plugins.CODSPEED | {"toy/modes.py": kinds.MODES}
     files |= {f"benchmarks/test_{name}.py": kinds.HEAD + text for name, text in kinds.FILES.items()}
     files["benchmarks/test_cached.py"] = kinds.HEAD + CACHED
     files["benchmarks/test_errors.py"] = kinds.HEAD + "\n\n".join([COUNTED, *(text for text, _ in ERRORS.values())])
-    files |= {"conftest.py": kinds.ROOT_HOOKS, ".gitignore": "__pycache__/\ndata/\n"}
+    files |= {"conftest.py": plugins.ROOT_HOOKS, ".gitignore": "__pycache__/\ndata/\n"}
     files["pyproject.toml"] = (
         '[tool.pytest.ini_options]\naddopts = "-p pytest_codspeed.plugin"\nmarkers = ["awaited"]\n'
     )
@@ -107,7 +108,8 @@ def toy(tmp_path_factory):
     before = files | {"benchmarks/test_marks.py": files["benchmarks/test_marks.py"] + gone}
     toy = Repository(tmp_path_factory.mktemp("kinds") / "toy", before)
     new = kinds.HEAD + COUNTED + ERRORS["fixture"][0]
-    toy.commit("slower", files | {"toy/sorting.py": flat(slow=110)["toy/sorting.py"], "benchmarks/test_new.py": new})
+    slower = with_numpy(flat(slow=110))
+    toy.commit("slower", files | {"toy/sorting.py": slower["toy/sorting.py"], "benchmarks/test_new.py": new})
     toy.write({"data/numbers.txt": "1"})
     yield toy
     assert toy.leftovers() == []

@@ -19,21 +19,16 @@ version = "1"
 name = "{}"
 """
 COLLECT = "--collect-only"  # the gate only finds what to time, and checks what each side imports
-USES = """import numpy as np
-
-from {module} import slow
+USES = """from {module} import slow
 
 
 def test_slow(benchmark):
-    benchmark(slow, np.zeros(50))
+    benchmark(slow, [0.0] * 50)
 """
-USES_LATE = """import numpy as np
-
-
-def test_slow(benchmark):
+USES_LATE = """def test_slow(benchmark):
     from {module} import slow
 
-    benchmark(slow, np.zeros(50))
+    benchmark(slow, [0.0] * 50)
 """
 CHANGED = work(slow=100) + "# changed\n"
 
@@ -272,11 +267,9 @@ DEPENDING = {
 }
 LATE = """from contextlib import suppress
 
-import numpy as np
-
 import pkg
 
-NUMBERS = np.zeros(50)
+NUMBERS = [0.0] * 50
 
 
 def test_lazy(benchmark):
@@ -369,8 +362,6 @@ def test_a_test_that_base_lacks_too_is_not_gone_against_an_anchor(tmp_path):
 BY_NAME = """import sys
 from pathlib import Path
 
-import numpy as np
-
 tools = next(folder for folder in {start}.parents if folder.name == "toy") / "tools"
 
 
@@ -378,7 +369,7 @@ def test_slow(benchmark):
     sys.path.insert(0, str(tools))
     import helper
 
-    benchmark(helper.slow, np.zeros(50))
+    benchmark(helper.slow, [0.0] * 50)
 
 
 test_again = test_slow

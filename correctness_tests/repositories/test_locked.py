@@ -13,7 +13,7 @@ from .made import FIND, FLAT_TESTS, Repository, flat
 WHEEL, BARE = "units-1.0-py3-none-any.whl", "bare-1.0-py3-none-any.whl"
 BY_LIBRARY = '''"""Sorts as many times as a library defines."""
 
-import numpy as np
+import heapq
 
 try:
     from library_of_units import SLOW
@@ -23,7 +23,7 @@ except ImportError:
 
 def slow(numbers, units=SLOW):
     for _ in range(units):
-        out = np.sort(numbers)
+        out = heapq.nsmallest(len(numbers), numbers)
     return out
 
 

@@ -42,7 +42,7 @@ def test_a_changed_benchmark_is_timed_though_the_package_is_the_same(toy, tmp_pa
     toy.at("start")
     settings = '[tool.rlgauge]\ndepends = { "*::test_slow" = ["toy"] }\n'
     toy.commit("settings", {"pyproject.toml": settings})
-    toy.at("settings", {OLD: FLAT_TESTS.replace("random(50)", "random(60)")})
+    toy.at("settings", {OLD: FLAT_TESTS.replace("1000), 50)", "1000), 60)")})
     ran = toy.gate("HEAD", tmp_path, "--gate-own-benchmarks", "--collect-only", rule=QUICK)
     assert "3 benchmarks, 3 to time" in ran.text, ran.text  # with and without depends
 

@@ -112,12 +112,11 @@ import os
 import pathlib
 import subprocess
 
-import numpy as np
 import pytest
 
 from toy import sorting
 
-NUMBERS = np.random.default_rng(0).random(50)
+NUMBERS = [*range(50)]
 
 
 def test_plugins(benchmark, pytestconfig, drawn):
