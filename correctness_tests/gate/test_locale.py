@@ -9,8 +9,9 @@ ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 def test_settings_are_read_as_utf_8(tmp_path):
     toy = Repository(tmp_path / "toy", {"pyproject.toml": "# größer\n[tool.rlgauge]\n"})
-    code, text = toy.run("rlgauge", "gate", **ASCII)
-    assert (code, text.partition(";")[0]) == (2, "rlgauge gate: no revision is given")
+    code, text = toy.run("rlgauge", "gate", "-k", "kept", **ASCII)
+    words = 'give one, for example main, or set against = "main" in [tool.rlgauge]'
+    assert (code, text) == (2, f"rlgauge gate: no revision is given; {words}\n")
 
 
 def test_verdicts_are_printed_with_escapes_for_other_letters(tmp_path):

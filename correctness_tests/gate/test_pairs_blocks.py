@@ -77,6 +77,20 @@ def test_a_confirmation_that_its_first_look_leaves_open_goes_on_to_the_second(na
     assert [len(gate.records[name].confirm) for name in values] == pairs
 
 
+@pytest.mark.parametrize(("shard", "pairs"), [((1, 2), 2), (None, 1)], ids=["shard", "whole"])
+def test_a_shard_of_new_tests_measures_its_canaries(shard, pairs):
+    def measure(records, names, *how):
+        records["a"].state = "new"
+        for name in {SAME, SLOWED} & {*names}:
+            records[name].screen.append([(1.0, 1.0)])
+
+    gate = gate_of({"a": Record()}, Rule(screen=2), "a")
+    gate.shard = shard
+    measuring = SimpleNamespace(measure=measure, start_seconds=0.0)
+    gate.measure_phase(measuring, "screen", gate.rule.screen, ["a", SAME, SLOWED], Cores((0,), 0))
+    assert len(gate.records[SAME].screen) == pairs
+
+
 def test_the_gate_moves_to_the_core_of_the_workers_and_back():
     before = os.sched_getaffinity(0)
     last = max(before)

@@ -8,20 +8,17 @@ import sys
 import pytest
 
 from correctness_tests.waiting import started
+from rlgauge.__main__ import main
 
-from .made import Repository, eventually
+from .made import SLOW_TO_START, Repository, eventually
 
 COMMAND = [sys.executable, "-m", "rlgauge", "demo"]
-
-
-def demo(*arguments, cwd):
-    return subprocess.run([*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.alone
 def test_the_demo_finds_its_slowdown_and_explains_each_verdict(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --unknown\n")  # a project around the directory
-    done = demo("kept", cwd=tmp_path)
+    done = subprocess.run([*COMMAND, "kept"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     for test, verdict in (("frequencies", "slower"), ("longest", "ok"), ("squares", "ok")):
         assert f"test_speed.py::test_{test}: {verdict}\n" in done.stdout
@@ -29,10 +26,10 @@ def test_the_demo_finds_its_slowdown_and_explains_each_verdict(tmp_path):
     assert (tmp_path / "kept" / "words.py").exists()
 
 
-def test_the_demo_leaves_an_existing_folder_alone(tmp_path):
-    done = demo(".", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr == "rlgauge demo: . exists; name a folder that does not exist yet\n"
+def test_the_demo_leaves_an_existing_folder_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "."]) == 2
+    assert capsys.readouterr().err == "rlgauge demo: . exists; name a folder that does not exist yet\n"
     assert not list(tmp_path.iterdir())
 
 
@@ -40,8 +37,9 @@ def test_an_interrupted_demo_lets_the_gate_tidy_up_and_leaves_the_repository_of_
     users = Repository(tmp_path / "users", {"a.py": ""})
     before = users.git("rev-parse", "HEAD")
     hook = {"GIT_DIR": str(users.root / ".git"), "GIT_WORK_TREE": str(users.root)}
-    with started([*COMMAND, "kept"], cwd=tmp_path, stderr=subprocess.STDOUT, env={**os.environ, **hook}) as process:
-        assert eventually(lambda: list(tmp_path.glob("kept/.git/rlgauge/run-*/head.output")))
+    variables = {**os.environ, **hook, "PYTEST_ADDOPTS": " ".join(SLOW_TO_START)}
+    with started([*COMMAND, "kept"], cwd=tmp_path, stderr=subprocess.STDOUT, env=variables) as process:
+        assert eventually(lambda: list(tmp_path.glob("kept/.git/rlgauge/run-*/sides/head")), 60)
         process.send_signal(signal.SIGTERM)
         text, _ = process.communicate(timeout=60)
     assert process.returncode == 130, text

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from .made import CLOCK, FIND, FLAT_TESTS, QUICK, SAME, SLOWED, Repository, flat, sourced, work
+from .made import CLOCK, FIND, FLAT_TESTS, QUICK, SAME, SLOW_TO_START, SLOWED, Repository, flat, sourced, work
 
 FILE, SERVED = "benchmarks/test_sorting.py", "tests/test_served.py::TestSorting"
 SLOW, KEPT = f"{FILE}::test_slow", (f"{FILE}::test_kept[10]", f"{FILE}::test_kept[50]")
@@ -106,15 +106,6 @@ def test_only_selected_tests_run_and_generated_files_are_on_both_sides(toy, gene
     assert ran.seconds(KEPT[1]) == pytest.approx([5e-3] * 2, rel=0.05)  # of a call, not of its two iterations
 
 
-def test_a_generated_file_that_base_tracks_is_a_change(tmp_path):
-    toy = Repository(tmp_path / "toy", {**flat(), "toy/version.py": "VERSION = 1\n"})
-    (toy.root / ".git" / "info" / "exclude").write_text("toy/version.py\n")
-    toy.git("rm", "--cached", "--quiet", "toy/version.py")
-    toy.write({"toy/version.py": "VERSION = 2\n"})
-    ran = toy.gate("HEAD", tmp_path, "--collect-only")
-    assert "3 to time" in ran.text, ran.text
-
-
 def test_the_same_code_is_unchanged_and_so_is_another_benchmark_of_it(toy, generated, tmp_path):
     beside = {"README.md": "# A toy\n", ".github/workflows/tests.yml": "on: push\n"}
     toy.at("generated", {**generated, **MOVED, **beside, FILE: FLAT_TESTS + MORE})
@@ -138,26 +129,15 @@ def test_a_removed_test_is_gone_although_base_lacks_files_and_has_another_confte
 
 def test_rlgauge_gate_runs_pytest_against_a_revision(toy):  # test_settings.py has it in the settings
     toy.at("start")
-    options = "-k", "kept", "--collect-only", "-p", "no:cacheprovider"
+    options = "-k", "kept", "--collect-only", "-p", "no:cacheprovider", *SLOW_TO_START
     code, text = toy.run("rlgauge", "gate", "HEAD", *options)
     assert (code, "2 benchmarks, 2 unchanged" in text) == (0, True), text
-    code, text = toy.run("rlgauge", "gate", *options)
-    assert (code, len(text.splitlines())) == (2, 1), text
-    assert text.startswith("rlgauge gate: no revision is given; give one, for example main, or set against = ")
 
 
 def test_a_shard_without_tests_passes(toy, tmp_path):
     toy.at("slower")
     ran = toy.gate("start", tmp_path, "--gate-shard=4/4")  # of three tests
     assert (ran.code, ran.artifact["records"], ran.artifact["cases"]) == (0, {}, 3), ran.text
-
-
-def test_a_shard_of_new_tests_measures_its_canaries(toy, tmp_path):
-    more = MORE.replace("sorting.kept", "sorting.more")
-    toy.at("start", {FILE: FLAT_TESTS + more, "toy/sorting.py": work(slow=100, kept=100, more=100)})
-    ran = toy.gate("HEAD", tmp_path, "-k", "more", "--gate-shard=1/1")
-    verdicts = {name: verdict for name, (verdict, *_) in ran.findings.items()}
-    assert (ran.code, verdicts) == (0, {f"{FILE}::test_more": "new", SAME: "ok", SLOWED: "slower"}), ran.text
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Invalid tests and options: an error of one line, and nothing is left behind."""
 
 import re
-import signal
 import subprocess
 import sys
 
@@ -10,7 +9,7 @@ import pytest
 from rlgauge.allowed import check_allowed
 from rlgauge.rule import GateError
 
-from .made import FLAT_TESTS, QUICK, Gated, Repository, environment, eventually, flat, work
+from .made import FLAT_TESTS, QUICK, Gated, Repository, environment, flat, work
 
 FILE = "benchmarks/test_sorting.py"
 CHANGED = {"toy/sorting.py": work(slow=101, kept=100)}
@@ -105,17 +104,3 @@ def test_an_option_without_an_equals_sign_is_explained(toy, tmp_path):
     code, text = toy.run("pytest", "--gate-against=HEAD", "--gate-markdown", tmp_path / "there.json")
     assert code == 2
     assert f"is above the repository {toy.root}: add --rootdir={toy.root}; if you gave --gate-json FILE, " in text
-
-
-def test_a_run_that_is_interrupted_before_its_first_pair_leaves_nothing(toy, tmp_path):
-    toy.at("start", CHANGED)
-    process = toy.start(*toy.command("HEAD", tmp_path, rule="screen=1000"))
-    assert eventually(lambda: list(toy.root.glob(".git/rlgauge/run-*/head.output")), 60)
-    process.send_signal(signal.SIGINT)
-    text, _ = process.communicate(timeout=30)
-    assert process.returncode == 2, text
-    assert "passed" not in text
-    assert " interrupted: no verdict !" in text
-    assert "interrupts.py" not in text
-    assert [path.name for path in tmp_path.iterdir()] in ([], ["junit.xml"])  # pytest writes it; no test passed
-    assert toy.leftovers() == []

@@ -27,35 +27,48 @@ def repository(tmp_path_factory):
     assert made.leftovers() == []
 
 
-@pytest.fixture
-def kept(repository, tmp_path):
-    """Interrupt a ranking after its first pair; return the file that keeps its pairs."""
-    code, text = repository.interrupted("rank: pair 1 of", signal.SIGTERM, *RANK, "--json", tmp_path / "out.json")
+@pytest.fixture(scope="module")
+def interrupted(repository, tmp_path_factory):
+    """Interrupt a ranking after its first pair; return the file that keeps its pairs, and its content."""
+    folder = tmp_path_factory.mktemp("ranking")
+    code, text = repository.interrupted("rank: pair 1 of", signal.SIGTERM, *RANK, "--json", folder / "out.json")
     assert code == 2, text
     assert text.splitlines()[-1] == "interrupted: to resume, repeat the command with --resume"
     assert "Traceback" not in text
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []
     assert repository.leftovers() == []
-    return repository.root / ".rlgauge/rank-pairs.json"
+    kept = repository.root / ".rlgauge/rank-pairs.json"
+    return kept, kept.read_text()
 
 
-def test_an_interrupted_ranking_is_resumed(repository, kept):
-    before = json.loads(kept.read_text())["pairs"][KEPT]["values"]
+def write_five_pairs(file, text, **changed):
+    """Write the pairs of an interrupted command as if it had measured five; return their values."""
+    content = json.loads(text)
+    (row,) = content["pairs"].values()
+    row |= {name: (row[name] * 5)[:5] for name in ("values", "side_values")} | changed
+    file.write_text(json.dumps(content))
+    return row["values"]
+
+
+def test_an_interrupted_ranking_is_resumed(repository, interrupted):
+    kept, text = interrupted
+    before = write_five_pairs(kept, text)
     out = repository.root / "out.json"  # in the working tree, of which it is no change
     code, text = repository.run(*RANK, "--json", out, "--resume")
     assert code == 0, text
-    assert f"rank: resuming with {len(before)} pair" in text
+    assert "rank: resuming with 5 pairs" in text
     assert "starting over" not in text
     found = json.loads(out.read_text())
     assert found["baseline"] == SLOW
-    assert found["speedups"][KEPT][: len(before)] == before
-    assert len(found["speedups"][KEPT]) == 6 > len(before) > 0
+    assert found["speedups"][KEPT][:5] == before
+    assert len(found["speedups"][KEPT]) == 6
     assert not kept.exists()
     out.unlink()
 
 
-def test_pairs_of_other_code_options_benchmarks_or_machines_are_not_reused(repository, kept, tmp_path):
-    before = json.loads(kept.read_text())
+def test_pairs_of_other_code_options_benchmarks_or_machines_are_not_reused(repository, interrupted, tmp_path):
+    kept, text = interrupted
+    before = json.loads(text)
     before["conditions"]["machine"]["cores"] += 1
     before["conditions"]["installed packages"] = "others"
     kept.write_text(json.dumps(before))
@@ -72,17 +85,14 @@ def test_pairs_of_other_code_options_benchmarks_or_machines_are_not_reused(repos
 
 def test_an_interrupted_comparison_is_resumed(repository, tmp_path):
     out, command = tmp_path / "out.json", ("rlgauge", "compare", SLOW, KEPT, "--resume")
-    code, text = repository.interrupted("compare: pair 4: ", signal.SIGINT, *command)
+    code, text = repository.interrupted("compare: pair 1: ", signal.SIGINT, *command)
     assert code == 2, text
     assert "compare: nothing to resume, starting over: " in text
     kept = repository.root / ".rlgauge/compare-pairs.json"
-    content = json.loads(kept.read_text())
-    (before,) = content["pairs"].values()
-    before["side_values"] = [[3.0, 4.0]] * len(before["values"])  # of most pairs, so they are the medians
-    kept.write_text(json.dumps(content))
+    before = write_five_pairs(kept, kept.read_text(), side_values=[[3.0, 4.0]] * 5)  # most pairs, so the medians too
     code, text = repository.run(*command, "--json", out)
     assert code == 0, text
     found = json.loads(out.read_text())
-    assert found["values"][: len(before["values"])] == before["values"]
+    assert found["values"][:5] == before
     assert found["sides"] == [3.0, 4.0]
     assert (len(found["values"]), kept.exists()) == (6, False)
