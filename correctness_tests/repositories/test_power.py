@@ -108,7 +108,7 @@ def pytest_collection_modifyitems(items):
 
 
 def test_a_benchmark_that_the_project_deselects_is_not_selected(tmp_path):
-    files = flat()
+    files = flat() | INI
     files["benchmarks/conftest.py"] += DESELECTS
     code, text = Repository(tmp_path / "deselecting", files).run("rlgauge", "power", *BRIEF)
     assert (code, "no benchmark is selected by: benchmarks -k slow; change the selection" in text) == (2, True), text
@@ -116,14 +116,15 @@ def test_a_benchmark_that_the_project_deselects_is_not_selected(tmp_path):
 
 def test_canaries_are_measured_until_the_file_has_that_many_pairs(toy, tmp_path):
     file = tmp_path / "canaries.jsonl"
-    for count, progress in ((1, ["power: 1 pair"]), (2, ["power: 2 pairs"])):
-        code, text = toy.run("rlgauge", "power", f"--canaries={count}", RULE_OF_TWO, "--file", file)
-        assert code == 0, text
-        lines = [line for line in text.splitlines() if line.startswith("power: ")]
-        assert [line.partition(",")[0] for line in lines] == progress
-        assert text.endswith(f"\n{progress[0].removeprefix('power: ')} of processes of the same code.\n")
-    assert [float(cells(text)[name][0].rstrip("%")) for name in (SAME, SLOWED)] == pytest.approx([0, 5], abs=2)
-    assert [line["what"] for line in power.read(file)] == ["machine", "pair", "machine", "pair"]
+    measurements.append(file, [{"what": "machine"}, canaries(0.05)])
+    code, text = toy.run("rlgauge", "power", "--canaries=2", RULE_OF_TWO, "--file", file)
+    assert code == 0, text
+    (progress,) = [line for line in text.splitlines() if line.startswith("power: ")]
+    assert progress.startswith("power: 2 pairs, ")
+    assert text.endswith("\n2 pairs of processes of the same code.\n")
+    lines = power.read(file)
+    assert [line["what"] for line in lines] == ["machine", "pair", "machine", "pair"]
+    assert [lines[-1]["log_ratios"][name]["0"] for name in (SAME, SLOWED)] == pytest.approx([0, 0.05], abs=0.02)
 
 
 def test_a_file_of_other_benchmarks_is_refused_before_measuring(toy, tmp_path):
