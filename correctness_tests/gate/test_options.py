@@ -1,6 +1,7 @@
-"""Invalid options of the gate: one line and exit code 2, before any test is collected."""
+"""Invalid options and tests of the gate: one line and exit code 2, before anything is measured."""
 
 import os
+import sys
 
 import pytest
 
@@ -44,6 +45,48 @@ def test_a_mistake_is_one_line_and_overwrites_nothing(run_gate, tmp_path, option
     assert ran.code == 2
     assert ran.only_says(message.format(**names)), ran.text
     assert (tmp_path / "file").read_text() == "as it was"
+
+
+@pytest.mark.parametrize(
+    ("name", "test", "options", "message"),
+    [
+        (
+            "test_plain",
+            "def test_it():\n    pass\n",
+            ["-k", "it"],
+            "none of 1 selected test uses the fixture or mark benchmark, and -k 'it' may deselect others",
+        ),
+        (
+            "test_skipped",
+            "import pytest\n\npytest.importorskip('gone')\n",
+            ["-k", "nothing"],
+            "-k 'nothing' matches none; change the selection; test_skipped.py was skipped: could not import",
+        ),
+        (
+            "test_unloaded",
+            "def test_it(benchmark):\n    pass\n",
+            [],
+            "of pytest-benchmark, which is not loaded: remove -p no:benchmark or PYTEST_DISABLE_PLUGIN_AUTOLOAD",
+        ),
+        (
+            "test_uninstalled",
+            "def test_it(codspeed_benchmark):\n    pass\n",
+            [],
+            f"of pytest-codspeed, which is not installed: run {sys.executable} -m pip install pytest-codspeed",
+        ),
+        (
+            "test_renamed",
+            "def test_it(benchmark):\n    pass\n",
+            ["-p", "pytest_benchmark.plugin", "--gate-renamed", "test_old.py::test_it=test_renamed.py::test_it"],
+            "--gate-renamed: it has no effect without --gate-own-benchmarks; add that option",
+        ),
+    ],
+)
+def test_a_selection_that_cannot_be_measured_is_one_line(run_gate, tmp_path, name, test, options, message):
+    (tmp_path / "toy" / f"{name}.py").write_text(test)
+    ran = run_gate("--gate-against=main", "--import-mode=importlib", *options)
+    assert ran.code == 2
+    assert ran.only_says(message), ran.text
 
 
 @pytest.mark.parametrize("option", ["--gate-anchor=v1", "--gate-allow=a=b", "--gate-strict"])

@@ -9,7 +9,7 @@ import pytest
 from rlgauge.allowed import check_allowed
 from rlgauge.rule import GateError
 
-from .made import FLAT_TESTS, QUICK, Gated, Repository, environment, flat, work
+from .made import QUICK, Gated, Repository, environment, flat, work
 
 FILE = "benchmarks/test_sorting.py"
 CHANGED = {"toy/sorting.py": work(slow=101, kept=100)}
@@ -27,11 +27,6 @@ def toy(tmp_path_factory):
     ("files", "options", "message"),
     [
         (
-            {FILE: "def test_it():\n    pass\n"},
-            ["-k", "it"],
-            "none of 1 selected test uses the fixture or mark benchmark, and -k 'it' may deselect others",
-        ),
-        (
             NEEDS_NEW,
             [],
             "base: ended with code 1; benchmarks/conftest.py cannot be imported here: ModuleNotFoundError: "
@@ -41,17 +36,6 @@ def toy(tmp_path_factory):
             {"own.ini": "[pytest]\n", ".gitignore": "__pycache__/\nown.ini\n"},
             ["-c", "own.ini"],
             "git ignores own.ini, pytest's configuration file, so neither side has it: commit it",
-        ),
-        (
-            {FILE: f"import pytest\n\npytest.importorskip('gone')\n{FLAT_TESTS}"},
-            ["-k", "nothing"],
-            f"-k 'nothing' matches none; change the selection; {FILE} was skipped: could not import",
-        ),
-        ({}, ["-p", "no:benchmark"], "of pytest-benchmark, which is not loaded: remove -p no:benchmark"),
-        (
-            {FILE: "def test_it(codspeed_benchmark):\n    pass\n"},
-            [],
-            f"of pytest-codspeed, which is not installed: run {sys.executable} -m pip install pytest-codspeed",
         ),
         (
             {},
