@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from .made import CLOCK, FIND, FLAT_TESTS, QUICK, SAME, SLOW_TO_START, SLOWED, Repository, flat, sourced, work
+from .made import CLOCK, FIND, FLAT_TESTS, QUICK, SAME, SLOWED, Gated, Repository, flat, sourced, work
 
 FILE, SERVED = "benchmarks/test_sorting.py", "tests/test_served.py::TestSorting"
 SLOW, KEPT = f"{FILE}::test_slow", (f"{FILE}::test_kept[10]", f"{FILE}::test_kept[50]")
@@ -110,7 +110,8 @@ def test_the_same_code_is_unchanged_and_so_is_another_benchmark_of_it(toy, gener
     beside = {"README.md": "# A toy\n", ".github/workflows/tests.yml": "on: push\n"}
     toy.at("generated", {**generated, **MOVED, **beside, FILE: FLAT_TESTS + MORE})
     options = "--gate-resume", "--junitxml=junit.xml", "--benchmark-json=times.json", "--benchmark-autosave"
-    ran = toy.gate("HEAD", tmp_path, *options)
+    command = toy.command("HEAD", tmp_path, *options)  # pytest --gate-against HEAD ...
+    ran = Gated(*toy.run("rlgauge", "gate", "HEAD", *command[3:]), tmp_path)
     assert ran.code == 0, ran.text
     assert "gate: nothing to resume, starting over: " in ran.text
     assert "gate.json: cannot be read: No such file" in ran.text
@@ -125,13 +126,6 @@ def test_a_removed_test_is_gone_although_base_lacks_files_and_has_another_confte
     toy.at("generated", {**generated, **MOVED, **fewer, "pytest.ini": "[pytest]\n"})
     ran = toy.gate("HEAD", tmp_path, "--collect-only", rule=QUICK)
     assert (ran.code, "2 to time, 1 gone" in ran.text) == (0, True), ran.text
-
-
-def test_rlgauge_gate_runs_pytest_against_a_revision(toy):  # test_settings.py has it in the settings
-    toy.at("start")
-    options = "-k", "kept", "--collect-only", "-p", "no:cacheprovider", *SLOW_TO_START
-    code, text = toy.run("rlgauge", "gate", "HEAD", *options)
-    assert (code, "2 benchmarks, 2 unchanged" in text) == (0, True), text
 
 
 def test_a_shard_without_tests_passes(toy, tmp_path):
