@@ -1,5 +1,7 @@
 """Small pipelines for the tests: two collectors that play leaper, with frames of 36 x 36 pixels."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from rl_impls import backends
@@ -14,6 +16,8 @@ SMALL = {
     "batch_size": 8, "reuse": 1.0, "publish_every": 1, "target_frequency": 4, "epsilon": (0.5, 0.1), "explore": 60,
     "prioritised": False, "alpha": 0.6, "beta": 0.4, "queue": 64, "chunk": 8,
 }  # fmt: skip
+# On busy cores, collectors that give way to the learner wait for seconds until they get one.
+FULL = replace(FORMS["full"], priority="equal")
 
 
 class ListSender:
@@ -33,5 +37,5 @@ def config_of(**changes):
     return SMALL | {"params": weights[0], "target": weights[1]} | changes
 
 
-def make(form="full", backend="torch", options=None, **changes):
-    return Pipeline(config_of(**changes), (), options=options or FORMS[form], backend=backends.get(backend))
+def make(options=FULL, backend="torch", **changes):
+    return Pipeline(config_of(**changes), (), options=options, backend=backends.get(backend))

@@ -107,19 +107,6 @@ def test_a_loaded_agent_resumes_with_batch_norm_and_priorities(trained, checkpoi
     second.close()
 
 
-@pytest.mark.parametrize("form", ["naive", "full"])
-def test_training_resumes_before_the_first_publication_as_it_would_go_on(tmp_path, form):
-    whole = MarioAgent(form=form, seed=3, **SMALL | {"publish_every": 3, "epsilon_start": 0.1})
-    whole.learn()
-    whole.save(tmp_path / "agent")
-    resumed = MarioAgent.load(tmp_path / "agent")
-    np.testing.assert_equal(resumed.learn(), whole.learn())
-    for name, value in whole.state().items():
-        np.testing.assert_array_equal(resumed.state()[name], value)
-    whole.close()
-    resumed.close()
-
-
 def test_rates_are_those_of_all_epochs_since_the_last_lines(loaded):
     loaded.lines(loaded.learn(), 1.0)
     loaded.learn()

@@ -10,6 +10,7 @@ from rl_impls.backends import BackendUnavailable
 from rl_impls.mario import nes
 from rl_impls.mario.games import NES, NesPlayed
 from rl_impls.mario.nes import ACTIONS, FRAME, NesGame
+from rl_impls.mario.options import FORMS
 
 RUN = 3  # the action that runs to the right, into the first enemy
 LONGEST = 400  # upper limit of the frames until then
@@ -150,7 +151,7 @@ def test_an_action_is_repeated_for_four_frames_or_until_the_episode_ends(make):
 def test_the_pipeline_plays_super_mario_bros(installed, form):
     epochs = 6
     with at_most(170, "a pipeline on the NES"):
-        loop = make_pipeline(form, game=NES, capacity=400, reuse=0.25, explore=60)
+        loop = make_pipeline(FORMS[form], game=NES, capacity=400, reuse=0.25, explore=60)
         try:
             loop.reset()
             losses, _ = loop(np.arange(epochs))
