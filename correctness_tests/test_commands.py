@@ -14,11 +14,13 @@ from perf_tests.rows import machine_of
 from rl_impls.backends import BACKENDS
 
 from .commands import copy_with, environment, hiding, pytest_runs, python
+from .quick import quick
 from .report.made_up import LIMITS
 from .waiting import alive, until
 
-PLAIN = ("--benchmark-only", "perf_tests", "--benchmark-max-time", "0.01")
-ONE = (*PLAIN, "--workload", "pirl", "--op", "act")
+TIMED = ("--benchmark-only", "--benchmark-max-time", "0.01")
+PIRL = (*TIMED, "perf_tests/test_pirl.py")
+ONE = (*PIRL, "--op", "act")
 HEAVY = ("torch", "jax", "optax", "onnx", "onnxruntime")
 MISTAKES = {
     "unknown backend 'tensorflow' (choose from numpy": ("--backend", "tensorflow"),
@@ -28,10 +30,11 @@ MISTAKES = {
 NO_MATCH = "no benchmark of tier gate matches; try --tier"
 
 
-def test_collecting_imports_neither_torch_nor_jax():
-    code = "import pytest, sys; end = pytest.main(['--collect-only', '-qq', '-p', 'no:cacheprovider']); "
+@pytest.mark.parametrize("folder", quick(["perf_tests"], ["perf_tests", "correctness_tests"]))
+def test_collecting_imports_neither_torch_nor_jax(folder):
+    code = "import pytest, sys; end = pytest.main([sys.argv[1], '--collect-only', '-qq', '-p', 'no:cacheprovider']); "
     code += "print('heavy:', sorted({'torch', 'jax', 'gym', 'procgen'} & sys.modules.keys())); sys.exit(end)"
-    done = python("-c", code, PYTHONDONTWRITEBYTECODE="")  # rewriting all assertions takes longest
+    done = python("-c", code, folder, PYTHONDONTWRITEBYTECODE="")  # rewriting all assertions takes longest
     assert done.returncode == 0, done.stdout[-2000:]
     assert done.stdout.endswith("heavy: []\n")
 
@@ -42,14 +45,15 @@ def numpy_runs(tmp_path_factory):
 
     Return exit code and output by name of the run, the standard error and the JSON.
     """
-    folder = tmp_path_factory.mktemp("runs")
+    folder, fixed = tmp_path_factory.mktemp("runs"), f"RLGAUGE_LIMITS={json.dumps(LIMITS)}"
     runs = {
-        **{message: (*PLAIN, *arguments) for message, arguments in MISTAKES.items()},
-        NO_MATCH: (*PLAIN, "--tier", "gate", "--workload", "pirl", "--op", "act"),
-        "auto": (*PLAIN, "--collect-only", "-q", "--op", "act", "--backend", "auto"),
+        **{message: (*PIRL, *arguments) for message, arguments in MISTAKES.items()},
+        NO_MATCH: (*ONE, "--tier", "gate", "--workload", "pirl"),
+        "auto": (*ONE, "--collect-only", "-q", "--backend", "auto"),
         "measured": (*ONE, "--backend=numpy,neuron", "-rs", f"--benchmark-json={folder / 'out.json'}", "--threads=1"),
-        "missing": (*ONE, "--backend", "neuron", "--benchmark-json", str(folder / "none.json")),
-        "required": ("RL_PERF_REQUIRE=neuron", *ONE, "--backend", "numpy,neuron"),  # last: the variable stays set
+        # last: their variables stay set
+        "missing": (fixed, *ONE, "--backend", "neuron", "--benchmark-json", str(folder / "none.json")),
+        "required": ("RL_PERF_REQUIRE=neuron", *ONE, "--backend", "numpy,neuron"),
     }
     found, errors = pytest_runs(runs, PYTHONPATH=hiding(folder, *HEAVY))
     return found, errors, json.loads((folder / "out.json").read_text())
@@ -255,7 +259,7 @@ def files_of(folder):
 @pytest.fixture(scope="module")
 def toy_runs(toy, variables):
     """Run pytest several times on the toy; return exit code and output by name of the run."""
-    timed = (*PLAIN, "--workload", "toy", "--op")
+    timed = (*TIMED, "perf_tests/test_toy.py", "--workload", "toy", "--op")
     runs = {
         "added": (*timed, "double"),
         "reference": ("-q", "correctness_tests/test_against_reference.py", "--workload", "toy"),

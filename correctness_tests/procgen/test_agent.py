@@ -133,7 +133,7 @@ def test_loaded_agent_continues_its_episodes(algorithm, make, tmp_path):
 
 
 def test_running_episodes_include_rollouts_that_a_checkpoint_drops(make):
-    agent = make(algorithm="impala", game="bossfight", num_steps=20, actors=1, lag=1)
+    agent = make(algorithm="impala", game="bossfight", actors=1, lag=1)
     agent.learn()
     state = agent.state()  # the actor has played the second rollout ahead
     assert state["env.lengths"].any()
