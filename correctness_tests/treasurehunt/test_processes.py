@@ -31,8 +31,9 @@ def given():
     return hunt(1, num_worlds=2)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def loop(given):
+    """Yield a loop that tests share until one kills an agent."""
     made = make(given)
     yield made
     made.close()
@@ -61,15 +62,20 @@ def assert_plays_as_one_process(loop, given, backend):
     np.testing.assert_equal(loop(*epochs[0]), first[0])
 
 
-def test_epochs_equal_those_of_one_process_and_close_ends_all_processes(given, loop):
+def test_epochs_equal_those_of_one_process(given, loop):
     pids = children()
     assert len(pids) == 2
     assert_plays_as_one_process(loop, given, "torch")
     assert children() == pids
-    loop.close()
-    loop.close()
+
+
+def test_killed_agent_is_named_and_all_end(given, loop):
+    pids = children()
+    os.kill(max(pids), signal.SIGKILL)  # the one started last
+    with pytest.raises(WorkersEnded, match=r"^agent 1 was killed by signal 9 \(SIGKILL\)"):
+        loop(*given[1][0])
     assert not any(map(alive, pids))
-    assert children() == []
+    loop.close()
     with pytest.raises(RuntimeError, match=r"^the agents have ended: make a new loop"):
         loop(*given[1][0])
 
@@ -79,7 +85,7 @@ def test_agents_end_their_processes_after_an_evaluation_and_when_closed():
     agents = TreasurehuntAgents("torch", "processes", seed=0, num_agents=2, **small)
     agents.evaluate(2, seed=0)
     assert children() == []
-    agents.learn()
+    agents.prepare()
     assert len(children()) == 2
     agents.close()
     assert children() == []
@@ -140,7 +146,8 @@ def test_agents_end_with_the_main_process(tmp_path, send, code):
 
 
 @pytest.mark.slow
-def test_error_of_an_agent_reaches_the_caller(given, loop):
+def test_error_of_an_agent_reaches_the_caller(given):
+    loop = make(given)
     pids = children()
     *turns, rows, taus, noise = given[1][0]
     with pytest.raises(RuntimeError, match=r"^agent 0 failed: RuntimeError: .*size of tensor"):
@@ -157,20 +164,12 @@ def test_agent_that_cannot_be_built_ends_all(given):
     assert children() == []
 
 
-@pytest.mark.parametrize(
-    ("number", "message"),
-    [
-        (signal.SIGKILL, r"^agent 1 was killed by signal 9 \(SIGKILL\)"),
-        pytest.param(
-            signal.SIGSTOP, r"^agent 1 did not answer for 5 s: the process hangs or is stopped$", marks=pytest.mark.slow
-        ),
-    ],
-)
-def test_killed_or_stopped_agent_is_named_and_all_end(given, number, message):
+@pytest.mark.slow
+def test_stopped_agent_is_named_and_all_end(given):
     loop = make(given, worker_timeout=5.0)
     pids = children()
-    os.kill(max(pids), number)  # the one started last
-    with pytest.raises(WorkersEnded, match=message):
+    os.kill(max(pids), signal.SIGSTOP)
+    with pytest.raises(WorkersEnded, match=r"^agent 1 did not answer for 5 s: the process hangs or is stopped$"):
         loop(*given[1][0])
     assert not any(map(alive, pids))
 
