@@ -162,20 +162,6 @@ def test_failure_to_start_a_replacement_ends_all_actors_with_the_reason():
     until(lambda: not any(map(alive, pids)), "actors to end")
 
 
-def test_actors_outlive_their_fork_server_and_are_ended_by_close():
-    pool = pool_of()
-    pids = [process.pid for _, process in pool.members]
-    kill_fork_server()
-    until(lambda: not any(process.is_alive() for _, process in pool.members), "multiprocessing to lose the fork server")
-    pool.request(0)
-    pool.take(0)
-    assert pool.replaced == 0
-    assert all(map(alive, pids))
-    pool.close()
-    until(lambda: not any(map(alive, pids)), "actors to end", seconds=5)
-    pool.close()
-
-
 @pytest.mark.parametrize("message", [b"", bytes(10_000_000)], ids=["short", "long"])
 def test_stopped_actor_times_out_and_is_killed(message):
     pool = pool_of(timeout=1.0)
@@ -278,3 +264,17 @@ def test_weights_an_actor_may_still_read_are_not_overwritten(lag):
         assert shared["newest"][0] == version
         for kept in range(max(0, version - lag - 1), version + 1):
             assert shared["b_return"][kept % (lag + 2)] == [kept]
+
+
+def test_actors_outlive_their_fork_server_and_are_ended_by_close():  # last: another server takes seconds to start
+    pool = pool_of()
+    pids = [process.pid for _, process in pool.members]
+    kill_fork_server()
+    until(lambda: not any(process.is_alive() for _, process in pool.members), "multiprocessing to lose the fork server")
+    pool.request(0)
+    pool.take(0)
+    assert pool.replaced == 0
+    assert all(map(alive, pids))
+    pool.close()
+    until(lambda: not any(map(alive, pids)), "actors to end", seconds=5)
+    pool.close()
