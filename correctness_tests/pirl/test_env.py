@@ -103,7 +103,7 @@ def test_speed_stays_at_3_metres_a_second_or_more(quiet):
 
 
 def test_noise_has_its_size_in_the_states_own_units():
-    sigma, tau, draws = 0.5, 1e-3, 2000
+    sigma, tau, draws = 0.5, 1e-3, 1000
     env, still = PirlEnv(sigma=sigma), PirlEnv(sigma=0)
     start(still, as_state(10, 0, 0, 0, 0, 0, tau))
     start(env, as_state(10, 0, 0, 0, 0, 0, tau))

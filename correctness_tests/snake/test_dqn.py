@@ -80,7 +80,7 @@ def test_the_next_value_counts_unless_done_and_the_target_network_is_due_between
     """
     agent = DQNAgent(2, 1, hidden=16, gamma=0.5, learning_rate=5e-3, target_frequency=target_frequency)
     agent.remember(STATE, 0, 5.0, STATE, done)
-    for _ in range(800):
+    for _ in range(500):
         for _ in range(2):  # the step is odd at each replay, so never a multiple of 50
             agent.remember(STATE, 0, 5.0, STATE, done)
         if len(agent.memory) >= 32:

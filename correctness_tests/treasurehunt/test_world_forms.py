@@ -107,5 +107,5 @@ class Forms(RuleBasedStateMachine):
 
 
 def test_all_forms_agree():
-    options = settings(phases=[Phase.generate], max_examples=40, stateful_step_count=10)
+    options = settings(phases=[Phase.generate], max_examples=25, stateful_step_count=10)
     run_state_machine_as_test(Forms, settings=options)
