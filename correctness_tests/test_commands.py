@@ -297,8 +297,9 @@ def test_benchmark_that_times_nothing_fails_the_run(toy_runs):
 
 
 def test_a_backend_that_fails_fails_the_run_though_a_later_one_passes(toy, variables, tmp_path):
-    command = "-m", "perf_tests.run", "--workload", "toy", "--op", "double,again", "--backend", "numpy,numpy"
-    command += "--benchmark-max-time=0.01", "--json", tmp_path / "out.json"
+    tests = (f"perf_tests/test_toy.py::test_{name}" for name in ("double", "again"))
+    command = "-m", "perf_tests.run", *tests, "--backend", "numpy,numpy", "--benchmark-max-time=0.01"
+    command += "--json", tmp_path / "out.json"
     done = python(*command, cwd=toy, **variables, TRIED=str(tmp_path / "tried"))
     assert done.returncode == 1, done.stdout
     assert "OSError: the first time" in done.stdout
@@ -318,7 +319,7 @@ def test_interrupted_run_leaves_no_process_memory_or_file(toy, variables, tmp_pa
     result.write_text("kept")
     before = files_of(toy)
     process = subprocess.Popen(
-        [sys.executable, "-m", "perf_tests.run", "--workload", "toy", "--op", "hang", "--json", str(result)],
+        [sys.executable, "-m", "perf_tests.run", "perf_tests/test_toy.py::test_hang", "--json", str(result)],
         cwd=toy,
         env=environment(**variables, HELD=str(held)),
         stdout=subprocess.PIPE,

@@ -46,8 +46,8 @@ def rings():
         loop.close()
 
 
-def in_one_process(config, options, epochs, backend):
-    """Train in a single process; return the losses and mean TD errors f[I, U]."""
+def in_one_process(config, options, epochs, step, to_host):
+    """Train in a single process with a learner in its initial state; return losses and mean TD errors f[I, U]."""
     senders = [ListSender() for _ in range(STREAMS)]
     newest = 0, config["params"]
     players = [
@@ -57,7 +57,7 @@ def in_one_process(config, options, epochs, backend):
     each, sizes = per_stream(config), (config["capacity"], STREAMS, config["side"])
     exponents = {name: config[name] for name in ("alpha", "beta")}
     replay = PrioritisedReplay(*sizes, **exponents) if config["prioritised"] else FrameReplay(*sizes)
-    step, results, updates = learner(config, options, backend), [], 0
+    results, updates = [], 0
 
     def played(number):
         first, last = config["epsilon"]
@@ -84,7 +84,7 @@ def in_one_process(config, options, epochs, backend):
                 rows, weights = replay.draw(rng.random(config["batch_size"]))
             else:
                 rows, weights = replay.draw(rng, config["batch_size"]), np.ones(config["batch_size"], np.float32)
-            loss, errors = backend.to_host(step(*step.batch(*replay.gather_one_by_one(rows), weights)))
+            loss, errors = to_host(step(*step.batch(*replay.gather_one_by_one(rows), weights)))
             if config["prioritised"]:
                 replay.update(rows, errors)
             of_epoch.append((float(loss), float(np.abs(errors).mean())))
@@ -102,19 +102,15 @@ def in_one_process(config, options, epochs, backend):
     return np.array(results, np.float32).transpose(2, 0, 1)
 
 
-def learner(config, options, backend):
-    obs, column = np.zeros((8, 4, 36, 36), np.uint8), np.zeros(8, np.float32)
-    example = tuple(map(backend.to_device, (obs, column.astype("i4"), column, obs, column, column)))
-    return backend.build("mario", "train_step", config, example, options)
-
-
 def assert_learns_what_one_process_learns(loop, config, options):
     """Assert that losses equal those of one process bit for bit, at first and after a reset."""
     loop.reset()
-    got, wanted = loop(np.arange(EPOCHS)), in_one_process(config, options, EPOCHS, loop.backend)
+    got = loop(np.arange(EPOCHS))
+    stats, each = loop.stats(), per_stream(config)
+    loop.learner.reset()  # to share its compiled program
+    wanted = in_one_process(config, options, EPOCHS, loop.learner, loop.backend.to_host)
     np.testing.assert_array_equal(got, wanted)
     assert len(set(np.ravel(got[0]).tolist())) == EPOCHS * SMALL["updates"]
-    stats, each = loop.stats(), per_stream(config)
     assert stats["delivered"] == EPOCHS * each * STREAMS
     assert stats["lost"] == stats["waiting"] == stats["replaced_collectors"] == 0
     loop.reset()
