@@ -21,10 +21,9 @@ limited = limit("workers")
 
 LARGE = 1_000_000  # bytes, more than a pipe buffers
 UNGUARDED = f"""
-import numpy as np
 from rl_impls.common.workers import Workers
 
-workers = Workers(1, dict, lambda index, life: ({{"large": np.zeros({LARGE}, np.uint8)}},), 1)
+workers = Workers(1, dict, lambda index, life: ({{"large": bytes({LARGE})}},), 1)
 workers.tell([("copy",)])
 workers.answers()
 """

@@ -189,7 +189,7 @@ def test_running_statistics_move_once_per_update():
 @pytest.mark.parametrize(("backend", "form"), FORMS)
 def test_training_from_a_state_or_a_reset_is_bit_exact(backend, form, norm):
     _, batches = problem(norm=norm)
-    step, update = learner(backend, form, norm=norm)
+    step, update = fresh(backend, form, norm)
     start = step.state()
     results = [update(batches[0])]
     step.sync_target()

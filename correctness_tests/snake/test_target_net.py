@@ -25,16 +25,21 @@ def given():
     return config | {"target": config["params"] | {"b2": config["params"]["b2"] + 2}}, batches
 
 
-def trained(backend, form, config, batches, sync=False):
-    """Return the losses of some updates, and the final state; with `sync`, copy the target net before each update."""
+def trained(backend, form, config, batches, *syncs):
+    """Return the losses of some updates, and the final state, for each of `syncs`.
+
+    Where it is true, the target net is copied before each update.
+    """
     step, update = trainer(backend, config, batches[0], form)
-    losses = []
     try:
-        for batch in batches:
-            if sync:
-                step.sync_target()
-            losses.append(update(batch))
-        return np.array(losses), step.state()
+        for sync in syncs:
+            step.reset()
+            losses = []
+            for batch in batches:
+                if sync:
+                    step.sync_target()
+                losses.append(update(batch))
+            yield np.array(losses), step.state()
     finally:
         step.close()
 
@@ -42,10 +47,9 @@ def trained(backend, form, config, batches, sync=False):
 @pytest.mark.parametrize(("backend", "form"), LEARNERS)
 def test_without_a_target_net_updates_are_those_of_a_target_copied_before_each(backend, form, given):
     config, batches = given
-    wanted, state = trained(backend, form, config, batches, sync=True)
-    losses, got = trained(backend, form, config | {"target_frequency": 0}, batches)
+    (wanted, state), (frozen, _) = trained(backend, form, config, batches, True, False)
+    [(losses, got)] = trained(backend, form, config | {"target_frequency": 0}, batches, False)
     np.testing.assert_allclose(losses, wanted, rtol=1e-6)
     for part in ("online", "first", "second"):
         assert differences(net_of(got, part), net_of(state, part)).max() <= 1e-7
-    frozen, _ = trained(backend, form, config, batches)
     assert np.abs(losses - frozen).min() > 0.1 * frozen.max()
