@@ -1,6 +1,7 @@
 """The fixture ``bench``: timing, checks, reports and pytest-benchmark's options."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -23,9 +24,6 @@ TESTS = """import time
 import numpy as np
 import pytest
 
-LOG = open("log", "a")
-
-
 class Counter:
     def __init__(self):
         self.total = 0
@@ -43,7 +41,7 @@ class Counter:
         self.total = 0
 
     def close(self):
-        print("closed", self.total, file=LOG, flush=True)
+        print("closed", self.total)
 
 
 @pytest.mark.parametrize("backend", ["one", "two"])
@@ -99,43 +97,49 @@ def test_cold(bench):
 """
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("bench")
-    (made / "conftest.py").write_text(CONFTEST)
-    (made / "test_small.py").write_text(TESTS)
-    return made
+RUNS = {
+    "all": (),
+    "rounds": (
+        "-k", "stateless or state", "--benchmark-min-rounds=7", "--benchmark-max-time=0.000001",
+        "--benchmark-timer=time.process_time",
+    ),
+    "disabled": ("-k", "state", "--benchmark-disable"),
+    "marked": ("-k", "test_marked", "--benchmark-min-time=0.03", "--benchmark-warmup=on"),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def run(folder):
-    """Return a function that runs the benchmarks.
+def run(tmp_path_factory):
+    """Return a function that runs the benchmarks with the options of each run, all in one process.
 
-    It returns the exit code, the output, the benchmarks by name and the lines of the log.
+    It returns, by name of the run, the exit code, the output and the benchmarks by name.
     """
+    folder = tmp_path_factory.mktemp("bench")
+    (folder / "conftest.py").write_text(CONFTEST)
+    (folder / "test_small.py").write_text(TESTS)
+    always = "-s", "-c", "/dev/null", f"--rootdir={folder}", "--benchmark-max-time=0.05"
 
-    def run_benchmarks(*options):
-        out = folder / "out.json"
-        out.unlink(missing_ok=True)
-        (folder / "log").write_text("")
-        command = ["-m", "pytest", "-p", "no:cacheprovider", "-c", "/dev/null", f"--rootdir={folder}"]
-        command += [f"--benchmark-json={out}", "--benchmark-max-time=0.05", *options]
-        done = python(*command, cwd=folder, PYTHONPATH=str(ROOT))
-        text = out.read_text() if out.exists() else ""
-        found = {one["name"]: one for one in json.loads(text)["benchmarks"]} if text else {}
-        return done.returncode, done.stdout + done.stderr, found, (folder / "log").read_text().splitlines()
+    def run_benchmarks(runs):
+        files = {name: folder / f"{name}.json" for name in runs}
+        commands = {name: (*always, f"--benchmark-json={files[name]}", *options) for name, options in runs.items()}
+        done, _ = pytest_runs(commands, cwd=folder, PYTHONPATH=str(ROOT))
+        return {name: (code, text, benchmarks_of(files[name])) for name, (code, text) in done.items()}
 
     return run_benchmarks
 
 
+def benchmarks_of(file):
+    text = file.read_text() if file.exists() else ""
+    return {one["name"]: one for one in json.loads(text)["benchmarks"]} if text else {}
+
+
 @pytest.fixture(scope="module")
 def ran(run):
-    """Run all benchmarks."""
-    return run()
+    return run(RUNS)
 
 
 def test_round_is_several_calls_after_one_reset_and_reports_seconds_per_call(ran):
-    _, text, found, log = ran
+    _, text, found = ran["all"]
     state, limited = found["test_state"]["stats"], found["test_limited"]["stats"]
     assert state["iterations"] in (4, 8), text  # calls of 2 ms, so 10 ms or more
     assert 0.002 <= state["min"] <= state["median"] < 0.008
@@ -143,19 +147,19 @@ def test_round_is_several_calls_after_one_reset_and_reports_seconds_per_call(ran
     assert found["test_once"]["stats"]["iterations"] == 1
     assert found["test_slow_reset_of_an_array"]["stats"]["iterations"] > 1, "the reset is not timed"
     assert found["test_state"]["extra_info"]["figures"] == {"total": state["iterations"]}
-    assert f"closed {state['iterations']}" in log
+    assert f"closed {state['iterations']}\n" in text
 
 
 def test_items_unit_and_flops_are_reported(ran):
     for backend in ("one", "two"):
-        one = ran[2][f"test_stateless[{backend}]"]
+        one = ran["all"][2][f"test_stateless[{backend}]"]
         assert one["extra_info"] == {"items": 3, "unit": "naps", "flops": 2.0, "bytes": 0.0}
         assert 0.0005 <= one["stats"]["median"] < 0.005
 
 
 def test_state_that_reset_does_not_restore_fails_the_test(ran):
-    code, text, found, log = ran
-    assert (code, "test_drifts" in found, "closed 2" in log) == (1, False, True)  # no other test logs it
+    code, text, found = ran["all"]
+    assert (code, "test_drifts" in found, "closed 2\n" in text) == (1, False, True)  # no other test prints it
     assert "DriftError: test_drifts: two samples gave different outputs" in text
 
 
@@ -178,12 +182,12 @@ def test_samples_agree_within_the_tolerance(first, second, rtol, same):
 
 
 def test_without_warm_up_the_first_timed_call_is_the_first_call(ran):
-    assert ran[2]["test_cold"]["stats"]["iterations"] == 1, ran[1]
+    _, text, found = ran["all"]
+    assert found["test_cold"]["stats"]["iterations"] == 1, text
 
 
-def test_min_rounds_and_the_timer_are_obeyed(run):
-    options = "--benchmark-min-rounds=7", "--benchmark-max-time=0.000001", "--benchmark-timer=time.process_time"
-    _, text, found, _ = run("-k", "stateless or state", *options)
+def test_min_rounds_and_the_timer_are_obeyed(ran):
+    _, text, found = ran["rounds"]
     assert found["test_state"]["options"]["timer"] == "process_time", text
     for name in ("test_stateless[one]", "test_state"):
         assert found[name]["stats"]["rounds"] == 7, text
@@ -191,14 +195,15 @@ def test_min_rounds_and_the_timer_are_obeyed(run):
     assert found["test_stateless[one]"]["stats"]["median"] < 0.0004
 
 
-def test_disabled_benchmarks_run_once_after_a_reset(run):
-    code, text, found, log = run("-k", "state", "--benchmark-disable")
-    assert (code, found, log) == (0, {}, ["closed 1"]), text
+def test_disabled_benchmarks_run_once_after_a_reset(ran):
+    code, text, found = ran["disabled"]
+    assert (code, found, re.findall(r"closed (\d+)", text)) == (0, {}, ["1"]), text
 
 
 def test_save_compare_and_compare_fail_work(run, tmp_path):
     stored = f"--benchmark-storage={tmp_path / 'saved'}"
-    code, text, _, _ = run("-k", "state", stored, "--benchmark-save=first", "--benchmark-warmup=on")
+    first = "-k", "state", stored, "--benchmark-save=first", "--benchmark-warmup=on"
+    code, text, _ = run({"first": first})["first"]
     assert code == 0, text
     (saved,) = (tmp_path / "saved").glob("*/0001_first.json")
     content = json.loads(saved.read_text())
@@ -207,15 +212,16 @@ def test_save_compare_and_compare_fail_work(run, tmp_path):
             benchmark["stats"][figure] /= 100
     saved.write_text(json.dumps(content))
     failing = ("--benchmark-compare=0001", "--benchmark-compare-fail=median:5%")
-    code, text, _, _ = run("-k", "state", stored, "--benchmark-autosave", *failing)
+    second = "-k", "state", stored, "--benchmark-autosave", *failing
+    code, text, _ = run({"second": second})["second"]
     assert code != 0
     assert "Performance has regressed" in text
     assert "test_state (0001_first)" in text
     assert len(list((tmp_path / "saved").glob("*/*.json"))) == 2
 
 
-def test_marks_warm_up_rounds_and_the_minimum_time_are_obeyed(run):
-    code, text, found, _ = run("-k", "test_marked", "--benchmark-min-time=0.03", "--benchmark-warmup=on")
+def test_marks_warm_up_rounds_and_the_minimum_time_are_obeyed(ran):
+    code, text, found = ran["marked"]
     assert code == 0, text
     stats = found["test_marked"]["stats"]
     assert (stats["rounds"], stats["iterations"] >= 8) == (9, True)  # 30 ms of calls that take 2 ms or more
