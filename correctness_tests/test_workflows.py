@@ -12,6 +12,7 @@ from .commands import ROOT
 from .test_neuron_workflow import installed_by
 
 NAMED = ("Makefile", "requirements/py311.txt", "pyproject.toml", "workloads/pyproject.toml", "VERSION")
+SHARDS = ".github/workflows/gate-shards.yml"
 
 
 def job(workflow, name):
@@ -50,6 +51,14 @@ def test_only_its_own_label_restarts_the_gate():
     group = yaml.safe_load((ROOT / ".github/workflows/gate.yml").read_text())["concurrency"]["group"]
     first, second, third = (evaluated(group, **event) for event in (pushed, own, other))
     assert first == second != third  # a run for another label would otherwise cancel the gate's
+
+
+def test_a_merge_group_is_compared_with_the_commit_that_it_is_added_to():
+    workflow, action = (yaml.safe_load((ROOT / file).read_text()) for file in (SHARDS, "action.yml"))
+    default = workflow[True]["workflow_call"]["inputs"]["against"]["default"]  # YAML reads the key "on" as true
+    base = step(action["runs"]["steps"], "gate")["env"]["BASE"]
+    group = Context(base_sha="abc")
+    assert [evaluated(text, merge_group=group) for text in (default, base)] == ["abc", "abc"]
 
 
 def test_an_environment_is_reused_as_long_as_the_files_that_name_it_are_the_same(tmp_path):

@@ -126,8 +126,9 @@ def test_an_earlier_comment_is_updated(tmp_path, commented, found, call):
 
 def test_projects_of_one_repository_have_comments_of_their_own_that_show_failed_runs(tmp_path, commented):
     assert commented(None, PART="libs/core", RUN="https://localhost/1") == (0, "")
-    lines = (tmp_path / "gate.md.comment").read_text().splitlines()
-    assert lines == ["<!-- rlgauge libs/core -->", "**invalid run**, no verdict: see [the log](https://localhost/1)"]
+    mark, name, *lines = (tmp_path / "gate.md.comment").read_text().splitlines()
+    assert (mark, name) == ("<!-- rlgauge libs/core -->", "**libs/core**")
+    assert lines == ["**invalid run**, no verdict: see [the log](https://localhost/1)"]
 
 
 def test_a_comment_that_is_not_permitted_is_a_warning(commented):
