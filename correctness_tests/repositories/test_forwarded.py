@@ -34,6 +34,7 @@ def run_with(arguments, source="ARGS"):
         ("-m tests/test_a.py --gate-strict -k tests/test_a.py", "-m tests/test_a.py -k tests/test_a.py"),
         ("--data-dir tests/test_a.py --log-file run.log", "--data-dir tests/test_a.py"),
         ("-m tests/test_a.py --gate-against=main", "-m tests/test_a.py"),
+        ("-p no:terminal -pno:terminal -k fast", "-p terminal -pterminal -k fast"),
     ],
 )
 @pytest.mark.parametrize("before", [True, False], ids=["files-first", "files-last"])

@@ -278,6 +278,13 @@ def test_plugins_may_be_loaded_by_the_names_of_their_modules(tmp_path):
     assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
 
 
+def test_the_gate_runs_without_pytests_terminal_plugin(tmp_path):
+    made = Repository(tmp_path / "repository", flat())
+    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
+    ran = made.gate("HEAD", tmp_path, "-k", "slow", "-p", "no:terminal", rule=QUICK)
+    assert (ran.code, ran.findings[f"{FILE}::test_slow"]) == (0, ("ok",)), ran.text
+
+
 def test_no_test_runs_after_an_error_in_the_collection_although_addopts_continue(tmp_path):
     files = {"pytest.ini": "[pytest]\naddopts = --continue-on-collection-errors\n", "tests/test_broken.py": "1 / 0\n"}
     made = Repository(tmp_path / "repository", flat() | files)

@@ -91,7 +91,7 @@ class Checks:
         A package that both sides import from their trees is only listed with pytest's ``-v``.
         """
         source = self.source
-        verbose = bool(source.run and source.run.getoption("verbose") > 0)
+        verbose = bool(source.run and source.run.getoption("verbose", 0) > 0)
         whose = "each side runs its own" if source.own_benchmarks else "both sides run the working tree's"
         lines = [f"{whose} benchmarks: {', '.join(source.paths)}"]
         if source.generated:

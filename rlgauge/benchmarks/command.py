@@ -35,6 +35,7 @@ BENCHMARK = re.compile(  # options of pytest-benchmark except its timer; a proje
     "histogram|json|max-time|min-.*|name|netrc|only|precision|quiet|save.*|skip|sort|storage|time-unit|verbose|"
     "warmup.*)"
 )
+WITH_TERMINAL = {"no:terminal": "terminal", "-pno:terminal": "-pterminal"}  # a worker prints the reason of its failure
 SELECTING = "-k", "-m"  # options whose value may be equal to a file or directory
 CACHED_SELECTIONS = ("lf", "stepwise")  # options that select tests by the results of earlier runs
 # As python -m, but without the working directory on the path; Python 3.10 has no -P.
@@ -64,6 +65,7 @@ def for_workers(arguments: Sequence[str], files: Sequence[str]) -> list[str]:
     A word is an option's value if it follows ``-k`` or ``-m``, or occurs more often in `arguments` than in `files`.
     """
     kept, values = list[str](), 0.0  # `values`: how many next words belong to a dropped option
+    arguments = [WITH_TERMINAL.get(word, word) for word in arguments]
     words = list(zip(["", *arguments], arguments))
     surplus = Counter(word for before, word in words if before not in SELECTING) - Counter(files)
     for before, word in words:
