@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .case import Case
     from .run import Gate
 
+NOT_MEASURED = "memory was not measured"  # begins the note on a test without counts
+
 
 def measure(gate: Gate, cases: Sequence[Case]) -> None:
     """Count page faults and growth of all benchmarks that are timed on one core; store them in their records."""
@@ -34,17 +36,17 @@ def measure(gate: Gate, cases: Sequence[Case]) -> None:
                 ask_both(workers, "small_pages")
                 replies = ask_both(workers, "prepare", identity=name)
                 if errors := [reply["failed"] for reply in replies if "failed" in reply]:
-                    record.words = f"memory was not measured: {errors[0]}"
+                    record.words = f"{NOT_MEASURED}: {errors[0]}"
                     continue
                 if any(reply.get("once") for reply in replies):
-                    record.words = "memory was not measured: the test allows only one call"
+                    record.words = f"{NOT_MEASURED}: the test allows only one call"
                     ask_both(workers, "close", identity=name)
                     continue
                 base, head = (dict(reply) for reply in ask_both(workers, "memory", identity=name))
                 if failed := base.get("failed") or head.get("failed"):
-                    record.words = f"memory was not measured: {failed}"
+                    record.words = f"{NOT_MEASURED}: {failed}"
                     continue
                 record.memory = base, head
                 ask_both(workers, "close", identity=name)
         except PairError as error:
-            record.words = f"memory was not measured: {error}"
+            record.words = f"{NOT_MEASURED}: {error}"

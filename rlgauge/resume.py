@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .artifact import Artifact
+from .memory import NOT_MEASURED
 from .revisions import digest, matches_any
 from .rule import Record, is_canary
 from .workers import Side
@@ -65,8 +66,10 @@ def resume(gate: Gate, before: Artifact) -> list[str]:
     differing = [name for name in here | there if here.get(name) != there.get(name)]
     if differing:
         return differing
-    for name in filter(gate.timed, reusable(before.records)):  # memory is counted again, with its notes
-        gate.records[name] = replace(before.records[name], words="", memory=({}, {}))
+    for name in filter(gate.timed, reusable(before.records)):
+        kept = before.records[name]
+        words = "" if kept.words.startswith(NOT_MEASURED) else kept.words  # memory is counted again, with its notes
+        gate.records[name] = replace(kept, words=words, memory=({}, {}))
     gate.spent = before.seconds
     return []
 

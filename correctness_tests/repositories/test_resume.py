@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from rlgauge.__main__ import main
-from rlgauge.resume import conditions, fingerprints, hash_of_installed
+from rlgauge.resume import conditions, fingerprints, hash_of_installed, resume
+from rlgauge.rule import Record, Rule
+from rlgauge.run import Gate
 from rlgauge.workers import Side
 
 from .made import SAME, SLOWED, Gated, Repository, flat
@@ -79,6 +81,21 @@ def test_a_resumed_run_keeps_the_pairs_and_measures_canaries_anew(toy, interrupt
     assert {len(record["screen"]) for record in found["records"].values() if record["state"] == "timed"} == {2}
     assert found["records"][SAME]["screen"][0] not in before["records"][SAME]["screen"]
     assert (ran.findings[SLOW], ran.findings[KEPT], ran.findings[SLOWED]) == (("slower",), ("ok",), ("slower",))
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        ("its first call takes 50 times as long as later ones, which are timed", True),
+        ("memory was not measured: the test allows only one call", False),  # it is counted again
+    ],
+)
+def test_the_note_on_a_test_is_kept_unless_it_is_about_memory(tmp_path, words, kept):
+    gate = Gate("b" * 40, "h", (), (), {SLOW: Record()}, tmp_path, Rule(), 0, 1.0)
+    before = gate.artifact(complete=False)
+    before.records = {SLOW: Record(screen=[[(1.0, 1.0)]], words=words)}
+    assert resume(gate, before) == []
+    assert gate.records[SLOW] == Record(screen=[[(1.0, 1.0)]], words=words if kept else "")
 
 
 def test_files_that_the_run_writes_are_no_change(tmp_path):
