@@ -88,3 +88,13 @@ def test_an_option_without_an_equals_sign_is_explained(toy, tmp_path):
     code, text = toy.run("pytest", "--gate-against=HEAD", "--gate-markdown", tmp_path / "there.json")
     assert code == 2
     assert f"is above the repository {toy.root}: add --rootdir={toy.root}; if you gave --gate-json FILE, " in text
+
+
+def test_the_paths_of_all_benchmarks_together_may_be_longer_than_an_argument_of_a_process(tmp_path):
+    folder = "/".join(["tests", *["long" * 50] * 10])
+    files = {f"{folder}/test_{number}.py": "def test_it(benchmark):\n    benchmark(len, '')\n" for number in range(70)}
+    assert sum(map(len, files)) > 1 << 17  # Linux limits an argument to 128 KiB
+    toy = Repository(tmp_path / "toy", files | {"toy/__init__.py": ""})
+    toy.write({"toy/__init__.py": "VALUE = 1\n"})
+    code, text = toy.run(*toy.command("start", tmp_path, "--collect-only", rule=QUICK))
+    assert (code, "70 benchmarks, 70 to time" in text) == (0, True), text

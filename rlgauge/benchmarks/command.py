@@ -99,10 +99,10 @@ def has_plugin(name: str, run: pytest.Config | None, arguments: Sequence[str]) -
     return not {f"no:{name}", f"-pno:{name}"}.intersection([*forwarded(None), *arguments])
 
 
-def start(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the interpreter arguments that start a worker.
+def start(settings: Mapping[str, Any], arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return the interpreter arguments that start a worker, given its settings and its pytest arguments.
 
     The interpreter does not add the working directory to its path, so that a built package is found before its source
-    tree.
+    tree. Linux limits the length of a single argument, so a worker gets the many files of benchmarks as separate ones.
     """
-    return *interpreter_options(), "-c", START, json.dumps(settings)
+    return *interpreter_options(), "-c", START, json.dumps(settings), *arguments

@@ -236,8 +236,8 @@ class ProjectSides(Project):
             options += ["-o", "faulthandler_timeout=0"]
         packages, folders = imports
         copied, _ = self.import_folders(self.paths)
+        arguments = [*selection, *command.COMMON, *options, *(str(tree / file) for file in files)]
         settings = {
-            "arguments": [*selection, *command.COMMON, *options, *(str(tree / file) for file in files)],
             "packages": packages,
             "import_folders": folders if self.build else [],
             "sources": self.source_folders(tree),
@@ -250,7 +250,7 @@ class ProjectSides(Project):
             "own_benchmarks": self.own_benchmarks,
             "renamed": self.renamed_on(name),
         }
-        return command.start(settings)
+        return command.start(settings, arguments)
 
     # Builds and environments
 

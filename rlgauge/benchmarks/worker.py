@@ -1,6 +1,7 @@
-"""A worker that runs the tests of one side, started as a main module with ``SETTINGS CORES THREADS MEMORY``.
+"""A worker that runs the tests of one side, started as a main module with ``SETTINGS ARGUMENTS CORES THREADS MEMORY``.
 
-``SETTINGS`` is JSON, see :class:`WorkerPlugin`. The worker's own pytest handles requests instead of running all tests.
+``SETTINGS`` is JSON, see :class:`WorkerPlugin`; ``ARGUMENTS`` are those of the worker's own pytest, which handles
+requests instead of running all tests.
 """
 
 from __future__ import annotations
@@ -369,14 +370,14 @@ def restore_sigterm() -> None:
 
 def main(requests: TextIO, replies: TextIO) -> None:
     """Run the worker's pytest."""
-    settings = json.loads(sys.argv[-4])
+    settings = json.loads(sys.argv[1])
     leave_working_tree(settings)
     if settings["import_folders"]:
         PackageFinder(settings["packages"], settings["import_folders"], settings["sources"])
     plugin = WorkerPlugin(requests, replies, settings)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures are torn down
     os.register_at_fork(after_in_child=restore_sigterm)
-    arguments = [*settings["arguments"], f"--basetemp={plugin.temporary}"]
+    arguments = [*sys.argv[2:-3], f"--basetemp={plugin.temporary}"]
     # a project may use test settings if this names pytest, and skip benchmarks without the option
     sys.argv = ["pytest", "--benchmark-only", *arguments]
     early = [EarlyFiles(plugin.files)] if plugin.files else []
