@@ -35,12 +35,12 @@ if sys.platform != "win32":  # where the gate only reports that it is not suppor
     import fcntl
 
 
-def git(root: Path, *arguments: str, stdin: bytes | None = None, index: Path | None = None) -> bytes:
+def git(root: Path, *arguments: str, stdin: bytes | None = None, index: Path | None = None, **variables: str) -> bytes:
     """Return the output of a git command, ignoring the repository that a calling git hook has set.
 
-    `index` is an index file to use instead of the repository's own.
+    `index` is an index file to use instead of the repository's own, `variables` are further environment variables.
     """
-    environment = outside_hooks()
+    environment = outside_hooks() | variables
     environment |= {} if index is None else {"GIT_INDEX_FILE": str(index)}
     given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
     done = subprocess.run(["git", *arguments], cwd=root, env=environment, check=True, capture_output=True, **given)
@@ -52,7 +52,8 @@ def make_repository(tree: Path, top: Path, commit: str) -> None:
 
     Otherwise, git commands in the tree would find the repository in whose ``.git`` it lies.
     """
-    git(tree, "init", "--quiet", "--template=")
+    hash_name = os.fsdecode(git(top, "rev-parse", "--show-object-format")).strip()  # the user's default may be another
+    git(tree, "init", "--quiet", "--template=", GIT_DEFAULT_HASH=hash_name, GIT_DEFAULT_REF_FORMAT="files")
     objects = common_folder(top) / "objects"
     (tree / ".git" / "objects" / "info").mkdir(exist_ok=True)
     (tree / ".git" / "objects" / "info" / "alternates").write_text(f"{objects}\n")
@@ -285,10 +286,11 @@ def fill_pointers(root: Path, folder: Path, ignore: Sequence[str], fetch: str) -
     pointers = {path.relative_to(folder).as_posix(): oid for path in folder.rglob("*") if (oid := lfs_object(path))}
     if not pointers:
         return
-    stdin = "\0".join(pointers).encode() + b"\0"
+    stdin = os.fsencode("\0".join(pointers)) + b"\0"
     fields = os.fsdecode(git(root, "check-attr", "-z", "--stdin", "filter", stdin=stdin)).split("\0")
     by_lfs = {name for name, value in zip(fields[::3], fields[2::3]) if value == "lfs"}
-    store, missing = common_folder(root) / "lfs" / "objects", []
+    storage = os.fsdecode(git(root, "config", "--type=path", "--default=lfs", "--get", "lfs.storage")).rstrip("\n")
+    store, missing = common_folder(root) / storage / "objects", list[str]()
     for name in sorted(by_lfs & pointers.keys()):
         stored = store / pointers[name][:2] / pointers[name][2:4] / pointers[name]
         if stored.is_file():

@@ -182,7 +182,8 @@ def test_each_side_has_its_own_commit_of_a_submodule(toy, tmp_path):
         revisions.export(outer.root, commit, tmp_path / "absent")
 
 
-def test_missing_lfs_objects_are_named_and_present_ones_used(tmp_path):
+@pytest.mark.parametrize("storage", ["lfs", "../outside"])  # relative to the git folder
+def test_missing_lfs_objects_are_named_and_present_ones_used(tmp_path, storage):
     name = "a" * 64
     pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{name}\nsize 4\n"
     made = Repository(tmp_path / "made", {"table.bin": pointer})
@@ -190,13 +191,16 @@ def test_missing_lfs_objects_are_named_and_present_ones_used(tmp_path):
     commit = made.git("rev-parse", "tracked")
     with pytest.raises(GateError, match=r"^LFS objects are not in this clone: table.bin; run git lfs fetch origin "):
         revisions.export(made.root, commit, tmp_path / "absent")
-    made.write({f".git/lfs/objects/{name[:2]}/{name[2:4]}/{name}": "here"})
+    if storage != "lfs":  # the default
+        made.git("config", "lfs.storage", storage)
+    made.write({f".git/{storage}/objects/{name[:2]}/{name[2:4]}/{name}": "here"})
     revisions.export(made.root, commit, tmp_path / "base")
     revisions.snapshot(made.root, tmp_path / "head")
     assert [(tmp_path / side / "table.bin").read_text() for side in ("base", "head")] == ["here", "here"]
 
 
-def test_git_finds_the_repository_of_a_tree(small, tmp_path):
+def test_git_finds_the_repository_of_a_tree(small, monkeypatch):
+    monkeypatch.setenv("GIT_DEFAULT_HASH", "sha256")  # of new repositories, as by default in git 3
     small.git("tag", "--force", "v1", "all")
     commit, tree = small.git("rev-parse", "all"), small.root / ".git" / "tree"
     tree.mkdir()
