@@ -117,9 +117,11 @@ def test_git_variables_of_a_hook_have_no_effect(small, monkeypatch, tmp_path):
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.setenv(name, str(tmp_path / "elsewhere"))
     monkeypatch.setenv("GIT_PREFIX", "a/")
+    monkeypatch.setenv("GIT_LITERAL_PATHSPECS", "1")  # Magit sets it
     monkeypatch.chdir(tmp_path)
     assert revisions.git(small.root, "rev-parse", "HEAD") == f"{commit}\n".encode()
     assert b"b/two.py" in revisions.git(small.root, "ls-files")
+    assert revisions.tracked(small.root, ["two.py"]) == ["b/two.py"]
     with pytest.raises(subprocess.CalledProcessError):
         revisions.git(small.root, "rev-parse", "--verify", "--quiet", "nothing")
 
