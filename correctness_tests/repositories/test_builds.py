@@ -124,7 +124,9 @@ def test_a_build_is_kept_for_its_command_its_flags_and_the_files_of_its_tree(tmp
 
 
 def test_a_build_runs_in_a_copy_of_its_tree_with_its_own_environment(tmp_path, monkeypatch):
-    monkeypatch.setenv("UV_SYSTEM_PYTHON", "1")
+    elsewhere = {"PIP_TARGET": str(tmp_path), "PIP_USER": "1", "UV_PYTHON": sys.executable, "UV_SYSTEM_PYTHON": "1"}
+    for name, value in elsewhere.items():
+        monkeypatch.setenv(name, value)
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "fast.c").write_text("int fast;")
     words = "python -c 'import sys; print(sys.prefix)' > seen; git ls-files >> seen; pip config debug > settings"
@@ -135,7 +137,7 @@ def test_a_build_runs_in_a_copy_of_its_tree_with_its_own_environment(tmp_path, m
     assert [path.name for path in (tmp_path / "tree").iterdir()] == ["fast.c"]
     assert f"{environment / 'pip.conf'}, exists: False" in (tree / "settings").read_text()
     variables = (tree / "variables").read_text().splitlines()
-    assert not any(line.startswith("UV_SYSTEM_PYTHON") for line in variables)
+    assert not elsewhere.keys() & {line.partition("=")[0] for line in variables}
     versions = {"SETUPTOOLS_SCM_PRETEND_VERSION=0", "POETRY_DYNAMIC_VERSIONING_BYPASS=0"}
     assert versions | {f"VIRTUAL_ENV={environment}"} < set(variables)
 
