@@ -24,6 +24,7 @@ if sys.platform != "win32":  # where the gate only reports that it is not suppor
     import fcntl
 
 KEPT = 2  # most recently used environments, of 2.3 GB each
+ELSEWHERE = "PIP_PREFIX", "PIP_PYTHON", "PIP_TARGET", "PIP_USER"  # variables that make pip install elsewhere
 INCLUDE = re.compile(r"^[ \t]*(?:-r|--requirement|-c|--constraint)[ \t=]*(\S+)", re.MULTILINE)
 
 
@@ -214,7 +215,8 @@ def run(command: list[str], folder: Path, progress: Progress) -> None:
     If it fails, the output of the CalledProcessError has the error lines, or else the last line.
     """
     output = []
-    with started(command, cwd=folder) as process:
+    variables = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
+    with started(command, cwd=folder, env=variables) as process:
         assert process.stdout
         for line in map(str.strip, process.stdout):
             output.append(line)

@@ -174,6 +174,12 @@ def test_a_lock_file_of_local_projects_alone_needs_no_package(side, pip, python_
     assert python_for("base", empty, [empty, head]) != Path(sys.executable)
 
 
+def test_pip_installs_into_the_environment_although_a_variable_names_another_place(side, pip, python_for, monkeypatch):
+    monkeypatch.setenv("PIP_TARGET", "elsewhere")
+    pip('if [ -n "$PIP_TARGET" ]; then exit 1; fi')
+    assert python_for("base", side("base", "library==3\n")) != Path(sys.executable)
+
+
 def test_each_version_of_python_has_an_environment_of_its_own(side, pip, python_for, monkeypatch):
     pip(MADE)
     first = python_for("base", side("base", "library==3\n"))

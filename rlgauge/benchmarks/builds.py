@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rlgauge import process, revisions
-from rlgauge.environments import PythonFor, cached, log
+from rlgauge.environments import ELSEWHERE, PythonFor, cached, log
 from rlgauge.machine import SET_BY_HOOKS
 from rlgauge.resume import hash_of_installed
 from rlgauge.rule import GateError
@@ -36,10 +36,8 @@ UNRELATED = "HOME", "LANG", "PATH", "PWD", "PYTEST_CURRENT_TEST", "SHELL", "USER
 VERSIONS = (  # variables that set the version for build backends that would otherwise ask git
     "SETUPTOOLS_SCM_PRETEND_VERSION", "PDM_BUILD_SCM_VERSION", "POETRY_DYNAMIC_VERSIONING_BYPASS",
 )  # fmt: skip
-NOT_INHERITED = (  # variables that point to other environments and repositories
-    "PIP_PREFIX", "PIP_PYTHON", "PIP_TARGET", "PIP_USER", "PYTHONHOME", "PYTHONPATH", "UV_PYTHON", "UV_SYSTEM_PYTHON",
-    *SET_BY_HOOKS,
-)  # fmt: skip
+# variables that point to other environments and repositories
+NOT_INHERITED = *ELSEWHERE, "PYTHONHOME", "PYTHONPATH", "UV_PYTHON", "UV_SYSTEM_PYTHON", *SET_BY_HOOKS
 ERROR = re.compile(r"(^|[\s:])(fatal )?error(\[\w+\])?: ")  # of a compiler, not of pip itself
 PATH_FILE = "outer.pth"  # makes packages installed here importable in the build's environment
 # Finders for editable installs come last, in processes that a test starts too: otherwise they find the working tree.
