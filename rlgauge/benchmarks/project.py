@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pytest
 
 FOLDER = ".rlgauge"  # output directory for the user
+NOT_FOR_PIP = "Pipfile.lock", "pdm.lock", "poetry.lock", "uv.lock"  # lock files of other tools
 
 
 class Project:
@@ -58,6 +59,9 @@ class Project:
         if self.build and (config.lock or config.depends):
             other = "lock" if config.lock else "depends"
             raise GateError(f"build and {other} are both set: remove {other}, which has no effect on built packages")
+        if Path(config.lock).name in NOT_FOR_PIP:
+            hint = "for example with uv export, and name a file that git tracks"
+            raise GateError(f"lock {config.lock!r}: pip cannot read it; export it as requirements.txt, {hint}")
         if config.lock and not (self.settings / config.lock).is_file():
             raise GateError(f"lock {config.lock!r}: {self.settings} has no such file; name one that exists")
         projects = [self.top / name for name in revisions.tracked(self.top, trees.PROJECT_FILES)]
