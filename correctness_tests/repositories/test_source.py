@@ -12,6 +12,8 @@ from rlgauge.benchmarks.source import Benchmarks
 from rlgauge.config import Config
 from rlgauge.rule import GateError
 
+from .made import Repository
+
 LIBRARY = "fast.cpython-311-x86_64-linux-gnu.so"
 
 
@@ -105,6 +107,22 @@ def test_builds_without_an_extension_that_the_other_side_has_are_reported(source
     assert found.warnings == []
     found.compare_builds([{"pkg/fast"}, set()], ["a.log", "b.log"])
     assert [words.partition(";")[0] for words in found.warnings] == ["not compiled everywhere: pkg/fast"]
+
+
+def test_a_base_with_commits_that_head_lacks_is_reported(source, tmp_path):
+    found, made = source(), Repository(tmp_path, {})
+    made.commit("newer", {"pkg/newer.py": ""})
+    made.at("start")
+    made.commit("change", {"pkg/change.py": ""})
+    start, newer, change = (made.git("rev-parse", tag) for tag in ("start", "newer", "change"))
+    checks = Checks(found)
+    for base in (start, change):
+        checks.compare_history(base)
+    assert checks.warnings == []
+    checks.compare_history(newer)
+    (words,) = checks.warnings
+    assert words.startswith("base has 1 commit that head lacks, ")
+    assert words.endswith(f" --gate-against={start[:12]}")
 
 
 def test_the_build_command_of_the_option_runs_where_pytest_was_started(source, tmp_path):

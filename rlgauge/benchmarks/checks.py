@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 from rlgauge import revisions
 from rlgauge.case import Case
 from rlgauge.config import FILE, tomllib
+from rlgauge.progress import number_of
 from rlgauge.workers import Side
 
 from . import installed, origins, trees
@@ -54,6 +57,21 @@ class Checks:
             self.warnings.append(
                 f"base and head differ in {names}, but both run with the packages that are installed here; to give "
                 "each side its own packages, set lock in [tool.rlgauge] to a lock file"
+            )
+
+    def compare_history(self, base: str) -> None:
+        """Warn if base (full hash) and the current commit have diverged: changes on base's branch count as head's."""
+        top = self.source.top
+        try:
+            head = os.fsdecode(revisions.git(top, "rev-parse", "HEAD")).strip()
+            start = os.fsdecode(revisions.git(top, "merge-base", base, head)).strip()
+            count = int(revisions.git(top, "rev-list", "--count", f"{start}..{base}"))
+        except subprocess.CalledProcessError:  # unrelated histories, or a shallow clone
+            return
+        if start not in (base, head):
+            self.warnings.append(
+                f"base has {number_of(count, 'commit')} that head lacks, so their speedups show as slowdowns; merge "
+                f"base into the branch, or compare with the commit where it starts: --gate-against={start[:12]}"
             )
 
     def check(self, sides: Sequence[Side], cases: Sequence[Case], limit: float) -> None:
