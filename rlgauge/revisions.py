@@ -356,12 +356,13 @@ def split_at_null(output: bytes) -> list[str]:
 def digest(folder: Path, parts: Iterable[Path]) -> str:
     """Return a hash of files' relative paths and contents, excluding Python bytecode.
 
-    The content of a link to a directory is its target.
+    Links to directories and to files outside `folder`, which may be large and are those of both sides, count by target.
     """
-    hash_ = hashlib.sha256()
+    hash_, top = hashlib.sha256(), folder.resolve()
     kept = (path for path in parts if path.is_file() or path.is_symlink())
     for path in sorted(path for path in kept if path.parent.name != "__pycache__"):
-        content = path.read_bytes() if path.is_file() else os.fsencode(os.readlink(path))
+        inside = path.is_file() and (not path.is_symlink() or path.resolve().is_relative_to(top))
+        content = path.read_bytes() if inside else os.fsencode(os.readlink(path))
         hash_.update(os.fsencode(f"{path.relative_to(folder)} {len(content)}\n") + content)
     return hash_.hexdigest()
 

@@ -256,3 +256,16 @@ def test_a_digest_depends_on_names_and_contents_but_not_on_order_or_place(tmp_pa
         (tmp_path / "one/link").symlink_to(target)
         links.append(revisions.digest(tmp_path / "one", [tmp_path / "one/link"]))
     assert links[0] != links[1]
+
+
+def test_a_link_counts_by_its_content_inside_the_folder_and_by_its_path_outside(tmp_path):
+    folder, linked = tmp_path / "folder", {"inside": tmp_path / "folder/data", "outside": tmp_path / "data"}
+    folder.mkdir()
+    for name, data in linked.items():
+        data.write_text("1")
+        (folder / name).symlink_to(data)
+    before = {name: revisions.digest(folder, [folder / name]) for name in linked}
+    for data in linked.values():
+        data.write_text("2")
+    changed = [name for name in linked if revisions.digest(folder, [folder / name]) != before[name]]
+    assert changed == ["inside"]
