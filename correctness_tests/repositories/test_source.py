@@ -1,6 +1,7 @@
 """The paths, cores and tolerances of a repository's benchmarks."""
 
 import json
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -92,6 +93,21 @@ def test_files_of_benchmarks_that_git_ignores_are_listed(source, tmp_path):
     found.snapshot(tmp_path / "copy")
     line = "missing on both sides, because git leaves them out: bench/corpus/, bench/clone/"
     assert line in Checks(found).notes()
+
+
+def test_links_out_of_the_repository_and_of_git_annex_lead_to_the_same_files_on_both_sides(source, tmp_path):
+    found, beside = source(), tmp_path.with_name(f"{tmp_path.name}.txt")
+    write(tmp_path, {str(beside): "beside", ".git/annex/objects/key": "annexed"})
+    links = {"beside": f"../../{beside.name}", "annexed": "../.git/annex/objects/key", "absent": "../../absent"}
+    for name, target in {**links, "__init__": "__init__.py"}.items():
+        (tmp_path / "pkg" / name).symlink_to(target)
+    found.paths = ["bench"]
+    base, head = tmp_path / ".git/sides/base", tmp_path / ".git/sides/head"
+    found.export(Repository(tmp_path, {}).git("rev-parse", "HEAD"), base)
+    found.snapshot(head)
+    for side in (base, head):
+        assert [(side / "pkg" / name).read_text() for name in ("beside", "annexed")] == ["beside", "annexed"]
+        assert [os.readlink(side / "pkg" / name) for name in ("absent", "__init__")] == ["../../absent", "__init__.py"]
 
 
 def test_a_module_is_collected_from_its_file(source, tmp_path, monkeypatch):

@@ -78,6 +78,7 @@ class ProjectSides(Project):
     def export(self, commit: str, folder: Path) -> None:
         """Write the files of a commit (full hash) that a side needs to a directory, with the generated files."""
         revisions.export(self.top, commit, folder, self.parts(), self.ignore)
+        trees.keep_outer_links(folder, self.top)
         trees.copy_files([name for name in self.generated if not (folder / name).exists()], self.top, folder)
 
     def snapshot(self, folder: Path) -> None:
@@ -86,6 +87,7 @@ class ProjectSides(Project):
         Raises GateError for untracked compiled files: base would run without them, or not at all.
         """
         revisions.snapshot(self.top, folder, self.parts(), self.ignore)
+        trees.keep_outer_links(folder, self.top)
         self.left_out = revisions.left_out(self.top, self.paths) if self.paths else []
         if self.build:  # it generates and compiles them
             return

@@ -200,6 +200,19 @@ def copy_files(names: Iterable[str], source: Path, target: Path) -> None:
         shutil.copy(source / name, target / name)
 
 
+def keep_outer_links(tree: Path, top: Path) -> None:
+    """Make the links of a tree that lead out of the repository at `top` absolute, as the tree lies elsewhere.
+
+    Those into its ``.git`` count too: git-annex keeps files there.
+    """
+    for link in [path for path in tree.rglob("*") if path.is_symlink()]:
+        target = Path(os.path.normpath(top / link.relative_to(tree).parent / os.readlink(link)))
+        outer = not target.is_relative_to(top) or ".git" in target.relative_to(top).parts
+        if outer and target.exists():
+            link.unlink()
+            link.symlink_to(target)
+
+
 def overlay(folder: Path, code: Path, benchmarks: Path, paths: Sequence[str], kept: Path | None = None) -> None:
     """Create a tree in `folder`, with the code of one tree and another's benchmarks, which are in `paths`.
 
