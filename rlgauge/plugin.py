@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 WITHOUT_EFFECT = pytest.StashKey[list[str]]()  # given options that have none under the gate
 MARK = "rlgauge(cores, tolerance, outputs): cores to time a test on, and how to compare its outputs with base's"
+NONE_RAN = (
+    "a hook of conftest.py or a plugin has skipped all of the gate's tests; skip tests in "
+    "pytest_collection_modifyitems, not in pytest_runtest_setup"
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -304,10 +308,12 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
     return result
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the verdicts that are not `ok`, the canaries and the outcome."""
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    """Print the verdicts that are not `ok`, the canaries and the outcome, or why there is none."""
     run = config.stash.get(RUN, None)
     if run is None or run.done is None:
+        if run and exitstatus in (0, pytest.ExitCode.NO_TESTS_COLLECTED) and not config.option.collectonly:
+            terminalreporter.write_line(f"invalid run, no verdict: {NONE_RAN}", red=True)
         return
     from . import report
 

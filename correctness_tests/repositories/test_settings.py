@@ -285,6 +285,14 @@ def test_the_gate_runs_without_pytests_terminal_plugin(tmp_path):
     assert (ran.code, ran.findings[f"{FILE}::test_slow"]) == (0, ("ok",)), ran.text
 
 
+def test_a_hook_that_skips_the_verdicts_is_explained(tmp_path):
+    skips = "if 'benchmark' not in item.fixturenames:\n        pytest.skip('no benchmark')\n"
+    hook = f"import pytest\n\n\ndef pytest_runtest_setup(item):\n    {skips}"
+    made = Repository(tmp_path / "repository", flat() | {"conftest.py": hook})
+    ran = made.gate("HEAD", tmp_path, rule=QUICK)
+    assert (ran.code, "no verdict: a hook of conftest.py or a plugin has skipped" in ran.text) == (2, True), ran.text
+
+
 def test_no_test_runs_after_an_error_in_the_collection_although_addopts_continue(tmp_path):
     files = {"pytest.ini": "[pytest]\naddopts = --continue-on-collection-errors\n", "tests/test_broken.py": "1 / 0\n"}
     made = Repository(tmp_path / "repository", flat() | files)
