@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import process
 from .case import Case
 from .fields import FieldError
 from .sampling import Cores, cores
@@ -67,7 +66,7 @@ class Plan:
             raise FieldError(["tolerance"], f"{self.tolerance:g} is out of range; choose 0 or more, but below 1")
         if self.items and self.measure in ("spread", *MEMORY):
             raise FieldError(["items"], f"{self.measure} has no value per item; leave out items or change the measure")
-        most = 1 if self.cores == "one" else process.cores()
+        most = 1 if self.cores == "one" else cores(True).threads
         for name in ("threads_a", "threads_b"):
             threads = getattr(self, name)
             if threads is not None and not 1 <= threads <= most:

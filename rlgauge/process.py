@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -16,6 +17,7 @@ M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -4, -8  # from malloc.h
 NEVER = -1  # for mallopt, which takes a C int; the environment variable takes the largest number
 TUNABLES = f"glibc.malloc.mmap_max=0:glibc.malloc.arena_max=1:glibc.malloc.trim_threshold={2**64 - 1}"
 MEMORY = ("kept", "default")
+CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")  # microseconds per period, of a container's control group (version 2)
 
 
 def available_cores() -> tuple[int, ...]:
@@ -26,6 +28,15 @@ def available_cores() -> tuple[int, ...]:
 def cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def cpu_limit(file: Path = CPU_LIMIT) -> int | None:
+    """Return the number of cores that a container's limit allows to be busy, at least 1; None if there is no limit."""
+    try:
+        quota, period = file.read_text().split()
+        return max(1, int(quota) // int(period))
+    except (OSError, ValueError):  # it does not exist, or the quota is "max"
+        return None
 
 
 def set_up(threads: int, memory: str = "kept", turn: int = 0) -> None:

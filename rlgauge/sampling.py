@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
-from .process import available_cores
+from .process import CPU_LIMIT, available_cores, cpu_limit
 
 PAIR_SECONDS, MIN_BLOCKS = 6.0, 2  # maximum seconds of a case's blocks in a pair; minimum number of blocks
 QUICK_PAIR_SECONDS = 3.0  # the same maximum in a quick comparison: its time is better spent on more pairs
@@ -104,7 +105,10 @@ class Cores:
         return self.all if self.one is None else (self.all[position % len(self.all)],)
 
 
-def cores(all_cores: bool) -> Cores:
-    """Return the cores of this process, with the last of them for cases that run on one core."""
+def cores(all_cores: bool, limit: Path = CPU_LIMIT) -> Cores:
+    """Return the cores of this process, or the last of them for cases that run on one core.
+
+    A container may see more cores than it may keep busy, which the file `limit` says.
+    """
     here = available_cores()
-    return Cores(here, None if all_cores else here[-1])
+    return Cores(here[: cpu_limit(limit)], None) if all_cores else Cores(here, here[-1])

@@ -11,7 +11,7 @@ from correctness_tests.commands import python
 from rlgauge import worker
 from rlgauge.canary import create
 from rlgauge.rule import SAME, SLOWED
-from rlgauge.sampling import Cores
+from rlgauge.sampling import Cores, cores
 
 ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
 
@@ -88,6 +88,17 @@ def test_a_canary_does_its_work_on_each_core(monkeypatch, cores, side, name, uni
     canary.sample()
     canary.close()
     assert len(hashed) == units * cores
+
+
+@pytest.mark.parametrize(
+    ("limit", "count"), [("400000 100000\n", 4), ("350000 100000\n", 3), ("50000 100000\n", 1), ("max 100000\n", 8)]
+)
+def test_all_cores_are_those_that_a_container_may_keep_busy(monkeypatch, tmp_path, limit, count):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(8)))
+    assert cores(True, tmp_path / "absent").threads == 8
+    (tmp_path / "cpu.max").write_text(limit)
+    assert cores(True, tmp_path / "cpu.max").threads == count
+    assert cores(False, tmp_path / "cpu.max").one == 7
 
 
 @pytest.mark.parametrize(
