@@ -56,3 +56,9 @@ def test_paths_from_the_settings_are_no_arguments():
 @pytest.mark.parametrize(("chosen", "by_cache"), [({}, False), ({"lf": True}, True), ({"stepwise": True}, True)])
 def test_last_failed_and_stepwise_select_by_earlier_runs(chosen, by_cache):
     assert selects_by_cache(SimpleNamespace(getoption=chosen.get)) is by_cache
+
+
+def test_arguments_in_a_file_are_forwarded_like_others(tmp_path):
+    file = tmp_path / "words.txt"
+    file.write_text("\n".join(["-k", "fast", "--gate-strict", *FILES]))
+    assert forwarded(run_with([f"@{file}", "-x", "@absent.txt"])) == ["-k", "fast", "-x", "@absent.txt"]

@@ -9,6 +9,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlgauge.workers import interpreter_options
@@ -56,7 +57,19 @@ def forwarded(run: pytest.Config | None) -> list[str]:
     if run is None:
         return for_workers(in_variable, ())
     files = list(map(str, run.args)) if run.args_source.name == "ARGS" else []  # others come from the settings
-    return for_workers([*in_variable, *map(str, run.invocation_params.args)], files)
+    return for_workers([*in_variable, *expanded(list(map(str, run.invocation_params.args)))], files)
+
+
+def expanded(arguments: Sequence[str]) -> list[str]:
+    """Replace arguments such as ``@words.txt`` with the lines of that file, as pytest 8.2 and later do.
+
+    A worker may run in a tree that lacks the file.
+    """
+    found = list[str]()
+    for word in arguments:
+        file = Path(word[1:])
+        found += expanded(file.read_text().splitlines()) if word.startswith("@") and file.is_file() else [word]
+    return found
 
 
 def for_workers(arguments: Sequence[str], files: Sequence[str]) -> list[str]:
