@@ -110,7 +110,7 @@ def check_root(root: Path, here: Path) -> None:
         return
     if root in top.parents:
         raise GateError(
-            f"rootdir {root} is above the repository {top}: add --rootdir={top}; instead of --gate-json FILE, write "
+            f"rootdir {root} is above the repository {top}: add --rootdir={top}; if you gave --gate-json FILE, write "
             "--gate-json=FILE"
         )
 
