@@ -71,7 +71,8 @@ def output_of(command):
 def on_files(files, config):
     """Add the pages from outside of ``docs`` and the page of options."""
     for source, page in OUTSIDE.items():
-        text = with_links((ROOT / source).read_text(), source, config.repo_url)
+        text = re.sub(r"^\[!\[.*\n", "", (ROOT / source).read_text(), flags=re.M)  # badges: their links work on GitHub
+        text = with_links(text, source, config.repo_url)
         files.append(File.generated(config, page, content=text))
     files.append(File.generated(config, "reference/options.md", content=options()))
     return files
