@@ -136,7 +136,8 @@ def test_best_checkpoint_has_the_highest_mean_of_20_returns(tmp_path):
 
 def test_best_checkpoint_stays_after_a_resume_with_lower_returns(tmp_path):
     folder, checkpoint = tmp_path / "run", tmp_path / "agent.safetensors"
-    for first, count, value, best in ((0, 20, 2.0, 20), (20, 20, 0.0, 20), (40, 1, 9.0, 20), (41, 20, 3.0, 61)):
+    parts = (0, 20, 2.0, 20), (20, 20, 0.0, 20), (40, 1, 9.0, 20), (41, 20, 3.0, 61), (61, 20, 2.5, 61)
+    for first, count, value, best in parts:
         recorder = runs.Recorder(folder, first)
         for step in range(first + 1, first + count + 1):
             recorder.add(step, 1.0, {"return": value})
