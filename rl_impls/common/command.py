@@ -86,27 +86,30 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
     trains.add_argument(
         "checkpoint", type=Path, nargs="?", help="file to write, or to resume from (default: one in --output-dir)"
     )
-    trains.add_argument("--config", type=Path, metavar="FILE", help="YAML file that sets the options below")
+    trains.add_argument("--config", type=Path, metavar="FILE", help="read the options below from this YAML file")
     trains.add_argument(
         "--output-dir",
         type=Path,
         metavar="DIR",
-        help="folder for the learning curve and, by default, the checkpoints",
+        help="write the learning curve and, by default, the checkpoints to this folder",
     )
     trains.add_argument("--resume", action="store_true", help="resume from the checkpoint, or from --output-dir")
     until = trains.add_mutually_exclusive_group()
     until.add_argument(
-        "--steps", type=int, metavar="N", help=f"{agent.UNIT} to train, rounded up to whole chunks (default: {steps})"
+        "--steps",
+        type=int,
+        metavar="N",
+        help=f"train for N {agent.UNIT}, rounded up to whole chunks (default: {steps})",
     )
     until.add_argument("--duration", metavar="HOURS", help="train for this time instead, for example 0.5, 30m or 90s")
     until.add_argument("--episodes", type=int, metavar="N", help="train until N episodes have ended instead")
     trains.add_argument(
-        "--save-every", metavar="HOURS", help=f"time between checkpoints (default: {training.SAVE_EVERY})"
+        "--save-every", metavar="HOURS", help=f"write a checkpoint at this interval (default: {training.SAVE_EVERY})"
     )
     trains.add_argument(
         "--keep", type=int, metavar="N", help="also keep the last N checkpoints, named by their step (default: none)"
     )
-    trains.add_argument("--seed", type=int, metavar="N", help="seed of all random numbers (default: 0)")
+    trains.add_argument("--seed", type=int, metavar="N", help="set the seed of all random numbers (default: 0)")
     evaluates = commands.add_parser(
         "evaluate", help="play without learning, print the results and write them as JSON", allow_abbrev=False
     )
@@ -115,16 +118,22 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
     which.add_argument(
         "checkpoint", type=Path, nargs="?", help="checkpoint to load, or the --output-dir of a training run"
     )
-    which.add_argument("--checkpoint", type=Path, dest="path", metavar="PATH", help="same as the positional argument")
+    which.add_argument(
+        "--checkpoint",
+        type=Path,
+        dest="path",
+        metavar="PATH",
+        help="load this checkpoint, like the positional argument",
+    )
     evaluates.add_argument(
         "--episodes",
         "--num-episodes",
         type=int,
         default=EPISODES,
         metavar="N",
-        help=f"episodes to play (default: {EPISODES})",
+        help=f"play N episodes (default: {EPISODES})",
     )
-    evaluates.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the episodes (default: 0)")
+    evaluates.add_argument("--seed", type=int, default=0, metavar="N", help="set the seed of the episodes (default: 0)")
     if agent.STOCHASTIC:
         evaluates.add_argument("--deterministic", action="store_true", help="take the most likely action")
     for command in (trains, evaluates):
@@ -132,16 +141,16 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
             "--threads",
             type=int,
             metavar="N",
-            help="threads per torch operation, and of all games together (default: 1 for a small net, else all cores)",
+            help="use N threads per torch operation, and N for all games (default: 1 for a small net, else all cores)",
         )
-        parallel = "maximum number of torch operations that run in parallel"
+        parallel = "run at most N torch operations in parallel"
         command.add_argument("--inter-op-threads", type=int, metavar="N", help=parallel)
     compares = commands.add_parser("compare", help="print runs side by side and plot their returns", allow_abbrev=False)
     compares.set_defaults(run=lambda _, options: runs.compare(options.runs, options.output))
     compares.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="the --output-dir of a training run")
     page = Path("comparison.html")
     compares.add_argument(
-        "--output", type=Path, default=page, metavar="FILE", help=f"HTML file to write (default: {page})"
+        "--output", type=Path, default=page, metavar="FILE", help=f"write the page to this HTML file (default: {page})"
     )
     for name, field in fields_of(agent.Config).items():
         option, choices = f"--{name.replace('_', '-')}", choices_of(field)
@@ -163,7 +172,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
             choices=games,
             dest="game",
             metavar="ID",
-            help="Gym id of the game, for example procgen-coinrun-v0",
+            help="play the game with this Gym id, for example procgen-coinrun-v0",
         )
     for name, text in others.items():
         summary = (text.__doc__ or "").partition("\n")[0].replace("Return ", "Print ", 1).rstrip(".")
