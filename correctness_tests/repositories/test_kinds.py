@@ -186,7 +186,7 @@ def test_the_report_says_if_only_the_first_call_takes_long(ran):
     for name, times in (("cached", r"\d\d"), ("cached_for_long", r"40\d")):
         verdict, words = ran.findings[f"benchmarks/test_cached.py::test_{name}"]
         assert verdict != "error"
-        note = f"its first call takes {times} times as long as later ones, which are timed"
+        note = f"its first call takes {times} times as long as later calls; only the later calls are timed"
         assert re.fullmatch(note, words), ran.text
     assert ran.findings["benchmarks/test_cached.py::test_torn_down"][1:] == ()
 

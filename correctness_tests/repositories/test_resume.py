@@ -86,7 +86,7 @@ def test_a_resumed_run_keeps_the_pairs_and_measures_canaries_anew(toy, interrupt
 @pytest.mark.parametrize(
     ("words", "kept"),
     [
-        ("its first call takes 50 times as long as later ones, which are timed", True),
+        ("its first call takes 50 times as long as later calls; only the later calls are timed", True),
         ("memory was not measured: the test allows only one call", False),  # it is counted again
     ],
 )

@@ -59,7 +59,8 @@ class Trial:
         once = differs or math.isnan(self.second)
         later = max(first, 1e-9) if once else max(first, self.second, 1e-9)
         if self.seconds > max(LONG_FIRST_CALL, MAX_FIRST_RATIO * later):
-            self.note = f"its first call takes {self.seconds / later:.0f} times as long as later ones, which are timed"
+            times = f"{self.seconds / later:.0f} times as long as later calls"
+            self.note = f"its first call takes {times}; only the later calls are timed"
         return once
 
 
