@@ -1,4 +1,4 @@
-"""Drift within pairs, as of a benchmark that changes its own data, such as a list it appends to."""
+"""Drift within pairs: it shows that a benchmark changes its own data, for example by appending to a list."""
 
 from __future__ import annotations
 

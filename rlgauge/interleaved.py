@@ -1,7 +1,7 @@
 """Time two alternatives in turns, A B B A or B A A B.
 
-A turn right after the other side's starts with uncounted work: the other side's data still fill the caches, and its
-idle threads may still spin, unlike in a program that runs alone.
+A turn that follows the other side's turn starts with work that is not counted. At first, the other side's data fill
+the caches and its idle threads may still spin, unlike in a program that runs alone.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ GATE = {benchmark.id: benchmark for benchmark in benchmarks() if benchmark.tier 
 
 
 class Op:
-    """Base class: times single calls, each after a reset, for at least 15 samples and one second."""
+    """Base class: times at least 15 single calls, each after a reset, for up to one second or 1,000 calls."""
 
     number = rounds = 1
     repeat = (15, 1000, 1.0)

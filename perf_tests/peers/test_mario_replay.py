@@ -1,7 +1,7 @@
 """mario's replay buffers against those of Stable-Baselines3 and cpprb, with the same experiences.
 
-Each buffer gets what its users have at hand: ours single frames in a collector's packets, the others a stack of four
-frames and the next stack for each step.
+Each buffer gets the data that its users have. Ours gets single frames in a collector's packets. The others get a stack
+of four frames and the next stack for each step.
 """
 
 from __future__ import annotations

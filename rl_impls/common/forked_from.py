@@ -1,4 +1,4 @@
-"""Preloaded first by the fork server: it outlives its children and then removes the folder of its socket."""
+"""Preload module of the fork server: the server outlives its children, then removes the folder of its socket."""
 
 import atexit
 import os

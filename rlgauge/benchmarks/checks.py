@@ -1,4 +1,4 @@
-"""Checks of the two sides of a comparison before it is measured, and what the report says about them."""
+"""Checks of the two sides of a comparison before it is measured, and the warnings in its report."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Checks:
         if start not in (base, head):
             self.warnings.append(
                 f"base has {number_of(count, 'commit')} that head lacks, so their speedups show as slowdowns; merge "
-                f"base into the branch, or compare with the commit where it starts: --gate-against={start[:12]}"
+                f"base into the branch, or compare with the commit where the branch starts: --gate-against={start[:12]}"
             )
 
     def check(self, sides: Sequence[Side], cases: Sequence[Case], limit: float) -> None:
@@ -82,8 +82,8 @@ class Checks:
             names = ", ".join(map(self.source.relative, shared))
             self.warnings.append(
                 f"both sides load {names} from the working tree, so the gate does not see changes in its sources; give "
-                "the command that builds it (as build in [tool.rlgauge] or with --gate-build), and load it by a path "
-                "relative to the file that loads it"
+                "the command that builds it (as build in [tool.rlgauge] or with --gate-build), and locate it relative "
+                "to the file that loads it"
             )
         if self.source.build:
             logs = [str(log_of(side.python)) for side in sides]

@@ -1,4 +1,4 @@
-"""What a worker imports: given packages from given directories, and nothing that both sides would share."""
+"""Import finder of a worker: given packages come from given directories, and nothing that both sides would share."""
 
 from __future__ import annotations
 

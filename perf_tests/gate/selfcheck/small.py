@@ -1,4 +1,4 @@
-"""Compare the gate with pytest-benchmark's own rule on a small repository, such as users have.
+"""Compare the gate with pytest-benchmark's own rule on a small repository like those of users.
 
 Each round slows the code behind a random half of its 20 tests by 5% and leaves the other half as it was.
 """
