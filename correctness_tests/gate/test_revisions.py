@@ -184,6 +184,22 @@ def test_each_side_has_its_own_commit_of_a_submodule(toy, tmp_path):
         revisions.export(outer.root, commit, tmp_path / "absent")
 
 
+@pytest.mark.parametrize("pattern", ["*deep", "vendor/deep"])
+def test_a_submodule_in_a_submodule_may_be_absent_if_a_pattern_ignores_it(tmp_path, pattern):
+    inner = Repository(tmp_path / "inner", {"a.txt": "inner"})
+    inner.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},deep")  # never checked out
+    inner.git("commit", "--quiet", "--message", "deep")
+    outer = Repository(tmp_path / "outer", {"b.txt": ""})
+    outer.git("-c", "protocol.file.allow=always", "submodule", "add", "--quiet", str(inner.root), "vendor")
+    outer.commit("vendored", {})
+    commit = outer.git("rev-parse", "vendored")
+    revisions.export(outer.root, commit, tmp_path / "base", ignore=[pattern])
+    revisions.snapshot(outer.root, tmp_path / "head", ignore=[pattern])
+    assert [(tmp_path / side / "vendor/a.txt").read_text() for side in ("base", "head")] == ["inner", "inner"]
+    with pytest.raises(GateError, match=r"^submodule deep is not checked out: "):
+        revisions.snapshot(outer.root, tmp_path / "absent", ignore=["deep"])
+
+
 @pytest.mark.parametrize("storage", ["lfs", "../outside"])  # relative to the git folder
 def test_missing_lfs_objects_are_named_and_present_ones_used(tmp_path, storage):
     name = "a" * 64
