@@ -1,8 +1,11 @@
 """The gate on repositories without rlgauge settings."""
 
 import json
+import os
 
 import pytest
+
+from rlgauge.process import cpu_limit
 
 from .made import CLOCK, FIND, FLAT_TESTS, QUICK, SAME, SLOWED, Gated, Repository, flat, sourced, work
 
@@ -155,3 +158,17 @@ def test_bisect_names_the_commit(toy):
     code, text = toy.run("rlgauge", "bisect", SLOW, "start", "HEAD", "--rule", FIND)
     assert code == 0, text
     assert text.splitlines()[-1].startswith(f"slowed by {toy.git('rev-parse', '--short=12', 'step-3')} +")
+
+
+@pytest.mark.skipif(min(os.cpu_count(), cpu_limit() or 2) < 2, reason="needs two cores")
+def test_bisect_gives_a_test_all_cores_where_its_mark_says_so(toy):
+    toy.at("start")
+    tests = FLAT_TESTS.replace("def test_slow", '@pytest.mark.rlgauge(cores="all")\ndef test_slow')
+    units = "100 + 20 * (len(os.sched_getaffinity(0)) > 1)"  # slower on several cores alone
+    toy.commit("crowded", {FILE: tests, "toy/sorting.py": f"import os\n\n{work(slow=units, kept=100)}"})
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, range(os.cpu_count()))
+    code, text = toy.run("rlgauge", "bisect", SLOW, "start", "HEAD", "--rule", QUICK)
+    os.sched_setaffinity(0, before)
+    assert code == 0, text
+    assert text.splitlines()[-1].startswith(f"slowed by {toy.git('rev-parse', '--short=12', 'crowded')} +")
