@@ -74,11 +74,11 @@ def test_both_sides_of_a_trial_are_configurations_that_differ(name):
     assert config(**trial.base) != config(**{**trial.base, **trial.change})
 
 
-@pytest.mark.parametrize(("code", "count"), [("of now", 5), ("of old", 0)])
-def test_evidence_of_other_code_is_stale(tmp_path, code, count):
-    name = "snake-every-4"
-    of = returns.code(returns.TRIALS[name]) if code == "of now" else code
-    (tmp_path / f"{name}.json").write_text(json.dumps({"code": of, "pairs": pairs(*[4.0] * 5)}))
+@pytest.mark.parametrize(("code", "count"), [("of now", 5), ("of other settings", 0), ("of old", 0)])
+def test_evidence_of_other_code_or_settings_is_stale(tmp_path, code, count):
+    name, trial = "snake-every-4", returns.TRIALS["snake-every-4"]
+    codes = {"of now": returns.code(trial), "of other settings": returns.code(replace(trial, steps=1))}
+    (tmp_path / f"{name}.json").write_text(json.dumps({"code": codes.get(code, code), "pairs": pairs(*[4.0] * 5)}))
     assert len(returns.pairs_of(name, tmp_path)) == count
 
 
