@@ -40,6 +40,12 @@ def timed(backend="torch", seconds=1e-3, batch=32, **changed):
             id="too few samples",
         ),
         pytest.param(
+            [timed("torch", 1e-3, samples=5), timed("jax", 5e-4)],
+            "Use full jax or full torch at batch size 32: 64k and 32k samples/s, too few samples to tell which is "
+            "faster.",
+            id="too few samples of the slower one",
+        ),
+        pytest.param(
             [timed(form="naive", seconds=2e-3), timed()],
             "Use full torch at batch size 32: 32k samples/s, 2.00 times as fast as naive torch.",
             id="forms of the only backend",
