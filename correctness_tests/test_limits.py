@@ -15,6 +15,7 @@ from rl_impls.treasurehunt import problem as treasurehunt
 
 LIMITS = {
     "threads": 1.0, "float32_flops": 1e9, "bfloat16_flops": 2e9, "copy_bytes": 1e8, "cuda_float32_flops": 1e11,
+    "cuda_copy_bytes": 1e10,
 }  # fmt: skip
 
 
@@ -74,6 +75,9 @@ def test_share_depends_on_precision_and_device():
     assert half["limit_share"] == full["limit_share"] / 2
     assert cuda["limit_share"] == pytest.approx(full["limit_share"] / 100)
     assert row_of("test_train_step[full-neuron]", problem)["limit_share"] is None
+    backends, sample = ("torch", "torch-cuda"), snake.sample(0, batch_size=32)
+    on_cpu, on_gpu = (row_of(f"test_sample[full-{backend}]", sample) for backend in backends)
+    assert (on_gpu["limit_share"], on_gpu["bound"]) == (pytest.approx(on_cpu["limit_share"] / 100), "bytes")
 
 
 def test_rate_and_share_are_of_one_call():
