@@ -303,9 +303,9 @@ class Pairs:
         """
         if name not in self.plans:
             once = self.once.get(name, False)
-            timing = time_calls(workers, name, once)
-            plan = self.plans[name] = replace(place.plan(timing.call, timing.calls, timing.wall), once=once)
-            self.calls[name] = 2 * plan.samples * plan.calls * timing.iterations  # a side has two turns
+            call, calls, wall, iterations = time_calls(workers, name, once)
+            plan = self.plans[name] = replace(place.plan(call, calls, wall), once=once, iterations=iterations)
+            self.calls[name] = 2 * plan.samples * plan.calls * iterations  # a side has two turns
         return self.plans[name]
 
     def block(self, workers: Sequence[Worker], name: str, plan: SamplePlan, injected_slowdown: float = 0.0) -> Block:
@@ -316,7 +316,8 @@ class Pairs:
 
         def sample(side: int, changed: bool) -> float:
             how = {"calls": plan.calls, "samples": plan.samples, "warm": plan.warm and changed, "once": plan.once}
-            workers[side].ask("sample", identity=name, **how, injected_slowdown=injected_slowdown if side else 0.0)
+            slower = injected_slowdown if side else 0.0
+            workers[side].ask("sample", identity=name, **how, iterations=plan.iterations, injected_slowdown=slower)
             return float(checked_reply(workers[side], name)["seconds"])
 
         with as_case_error(name):

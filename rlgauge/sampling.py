@@ -31,6 +31,7 @@ class SamplePlan:
         max_noisy_blocks: the same for a noisy pair that is not thorough.
         turns: turns of each side in a block.
         once: each sample is the only call of a run of the test.
+        iterations: the seconds of a call are those of running its function so many times; by default as each side does.
     """
 
     calls: int
@@ -40,6 +41,7 @@ class SamplePlan:
     max_noisy_blocks: int = 1 << 30
     turns: int = 2
     once: bool = False
+    iterations: int | None = None
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,7 @@ class Requests:
         calls: int | None = None,
         warm: bool = True,
         injected_slowdown: float = 0.0,
+        iterations: int | None = None,
     ) -> dict[str, Any] | None:
         """Time several samples, each after a reset.
 
@@ -138,13 +139,16 @@ class Requests:
             warm: make an uncounted call first, after a reset as well: the other side just ran and took the caches, and
                 on all cores its threads may still spin.
             injected_slowdown: seconds by which to slow the last sample.
+            iterations: return the seconds for so many iterations per call, as the other side's test may have another
+                number; by default for this side's own.
         """
         prepared = self.prepared[identity]
         prepared.calls = calls or prepared.calls
         if warm:
             prepared.reset()
             prepared.call()
-        seconds = sum(prepared.sample() for _ in range(samples))
+        own = getattr(prepared, "iterations", 1)
+        seconds = (iterations or own) / own * sum(prepared.sample() for _ in range(samples))
         return {"seconds": seconds + self.spin(injected_slowdown)}
 
     def spin(self, seconds: float) -> float:

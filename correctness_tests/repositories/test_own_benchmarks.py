@@ -26,7 +26,8 @@ def toy(tmp_path_factory):
 
 
 def test_renamed_benchmarks_are_compared_and_the_others_are_matched_by_id(toy, tmp_path):
-    toy.at("start", after(110) | {OLD: FLAT_TESTS.replace("def test_slow", "def not_slow")})
+    others = FLAT_TESTS.replace("def test_slow", "def not_slow").replace("iterations=2", "iterations=4")
+    toy.at("start", after(110) | {OLD: others})
     lacking = f"{OLD}::test_never={NEW}::test_kept[50]"
     options = "--gate-renamed", SLOW, "--gate-renamed", lacking
     ran = toy.gate("HEAD", tmp_path, "--gate-own-benchmarks", *options, rule=QUICK)
@@ -34,7 +35,8 @@ def test_renamed_benchmarks_are_compared_and_the_others_are_matched_by_id(toy, t
     assert ran.findings[f"{NEW}::test_sorts_slowly"] == ("slower",)
     assert ran.findings[f"{NEW}::test_kept[50]"][0] == "error", "base lacks it"
     assert ran.findings[f"{NEW}::test_kept[10]"][0] == "new"
-    assert ran.findings[f"{OLD}::test_kept[10]"] == ("ok",)
+    assert ran.findings[f"{OLD}::test_kept[10]"] == ("ok",), "times are those of one iteration"
+    assert ran.seconds(f"{OLD}::test_kept[10]") == pytest.approx([1e-3, 1e-3], rel=0.02)
     assert "each side runs its own benchmarks: " in ran.text
 
 

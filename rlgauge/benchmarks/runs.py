@@ -254,11 +254,12 @@ class Runs(worker.Requests):
         calls: int | None = None,
         warm: bool = True,
         injected_slowdown: float = 0.0,
+        iterations: int | None = None,
         once: bool = False,
     ) -> dict[str, Any] | None:
         """Time samples as in :meth:`.Requests.sample`; with `once`, each in a run of the test."""
         if not once:
-            return super().sample(identity, samples, calls, warm, injected_slowdown)
+            return super().sample(identity, samples, calls, warm, injected_slowdown, iterations)
 
         def reply(seconds: list[float]) -> dict[str, Any]:
             return {"seconds": sum(seconds[warm:]) + self.spin(injected_slowdown)}
