@@ -12,7 +12,8 @@ from typing import Any
 
 CPU = Path("/proc/cpuinfo")
 SET_BY_HOOKS = (  # variables of a git hook: its repository, and how the caller, such as Magit, gives paths
-    "GIT_DIR", "GIT_INDEX_FILE", "GIT_LITERAL_PATHSPECS", "GIT_PREFIX", "GIT_WORK_TREE",
+    "GIT_COMMON_DIR", "GIT_DIR", "GIT_GLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_INDEX_FILE", "GIT_LITERAL_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS", "GIT_PREFIX", "GIT_WORK_TREE",
 )  # fmt: skip
 VECTORS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "sve", "asimd")  # fastest first; the first two have bfloat16
 PACKAGES = ("numpy", "pytest", "pytest-benchmark")  # whose versions belong to results

@@ -112,16 +112,18 @@ def under(folder):
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
 
 
-def test_git_variables_of_a_hook_have_no_effect(small, monkeypatch, tmp_path):
+@pytest.mark.parametrize("pathspecs", ["GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS"])  # Magit sets the first
+def test_git_variables_of_a_hook_have_no_effect(small, monkeypatch, tmp_path, pathspecs):
     commit = small.git("rev-parse", "HEAD")
-    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+    for name in ("GIT_COMMON_DIR", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.setenv(name, str(tmp_path / "elsewhere"))
     monkeypatch.setenv("GIT_PREFIX", "a/")
-    monkeypatch.setenv("GIT_LITERAL_PATHSPECS", "1")  # Magit sets it
+    monkeypatch.setenv(pathspecs, "1")
     monkeypatch.chdir(tmp_path)
     assert revisions.git(small.root, "rev-parse", "HEAD") == f"{commit}\n".encode()
     assert b"b/two.py" in revisions.git(small.root, "ls-files")
     assert revisions.tracked(small.root, ["two.py"]) == ["b/two.py"]
+    assert revisions.ignored(small.root, ["b"], "*.py") == ["b/deep/made_four.py", "b/made_three.py"]
     with pytest.raises(subprocess.CalledProcessError):
         revisions.git(small.root, "rev-parse", "--verify", "--quiet", "nothing")
 
