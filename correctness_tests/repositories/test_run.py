@@ -79,7 +79,7 @@ def ran(toy, tmp_path_factory):
     folder = tmp_path_factory.mktemp("ran")
     after = work(kept=100, slow=110, fresh=1) + AFTER.format(folder=str(folder))
     toy.at("start", {"toy/sorting.py": after, FILE: f"import pytest\n{file_of(renamed='kept')}{FRESH}"})
-    return toy.gate("HEAD", folder, f"--gate-allow={named('old')}=renamed", rule=FIND)
+    return toy.gate("HEAD", folder, f"--gate-allow={named('old')}=renamed", "--setup-plan", rule=FIND)
 
 
 def test_each_test_gets_its_verdict(ran):
