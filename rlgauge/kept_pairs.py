@@ -1,4 +1,4 @@
-"""Keep the pairs of ``rlgauge compare A B`` or ``rlgauge rank`` in a file until it ends, for ``--resume``."""
+"""Keep the pairs of ``rlgauge compare A B`` or ``rlgauge rank`` until its result is written, for ``--resume``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .benchmarks import trees
@@ -37,6 +38,11 @@ def conditions(source: Benchmarks, layout: Layout, plan: Plan, more: Mapping[str
     return dict(json.loads(json.dumps(values, default=str)))
 
 
+def file_of(command: str, source: Benchmarks) -> Path:
+    """Return the file that keeps the pairs of a command."""
+    return source.artifact.with_name(f"{command}-pairs.json")
+
+
 class KeptPairs:
     """The finished pairs of a command, in a file beside the gate's artifact.
 
@@ -46,7 +52,7 @@ class KeptPairs:
     """
 
     def __init__(self, command: str, source: Benchmarks, layout: Layout, plan: Plan, benchmarks: Sequence[str]) -> None:
-        self.command, self.file = command, source.artifact.with_name(f"{command}-pairs.json")
+        self.command, self.file = command, file_of(command, source)
         self.conditions = conditions(source, layout, plan, {"benchmarks": list(benchmarks)})
 
     def measure(
@@ -65,7 +71,6 @@ class KeptPairs:
         if resume:
             self.restore(comparisons, log)
         comparisons.measure_all(keep)
-        self.file.unlink(missing_ok=True)
 
     def restore(self, comparisons: Comparisons, log: Callable[[str], None]) -> None:
         """Add the pairs of an interrupted run to the results, or print why they cannot be reused."""

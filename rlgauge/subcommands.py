@@ -19,6 +19,7 @@ from .config import read as read_settings
 from .config import settings_folder
 from .fields import FieldError
 from .files import RESERVED, reserved
+from .kept_pairs import file_of
 from .merge import merge_artifacts
 from .plan import Plan
 from .power import SLOWDOWNS, Measurement, parse_faults, parse_slowdowns
@@ -138,6 +139,7 @@ def compare(options: argparse.Namespace) -> int:
     if result.half_width > plan.precision and result.verdict != WIDE:
         allowed = f"--precision {plan.precision:g} allows"
         print(f"The interval is wider than {allowed}; give more --minutes, or use an idle machine.")
+    file_of("compare", source).unlink(missing_ok=True)
     return 0
 
 
@@ -150,6 +152,7 @@ def rank(options: argparse.Namespace) -> int:
         ranking = rank_all(source, options.patterns, plan, to_stderr, options.resume)
         write(ranking.to_json().encode())
     print(ranking)
+    file_of("rank", source).unlink(missing_ok=True)
     return 0
 
 

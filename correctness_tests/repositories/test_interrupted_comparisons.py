@@ -1,9 +1,13 @@
 """``rlgauge compare A B`` and ``rlgauge rank --resume``: an interrupted command continues from its pairs."""
 
+import errno
 import json
+import os
 import signal
 
 import pytest
+
+from rlgauge.__main__ import main
 
 from .made import INI, Repository, flat
 
@@ -17,6 +21,10 @@ RANK = (  # the first test, which is skipped, is no baseline
     "rlgauge", "rank", "*::test_early", "*::test_slow", "*::test_kept[50]",
 )  # fmt: skip
 SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.py::test_kept[50]"
+
+
+def raise_disk_full(*arguments):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.fixture(scope="module")
@@ -41,18 +49,18 @@ def interrupted(repository, tmp_path_factory):
     return kept, kept.read_text()
 
 
-def write_five_pairs(file, text, **changed):
-    """Write the pairs of an interrupted command as if it had measured five; return their values."""
+def write_pairs(file, text, count, **changed):
+    """Write the pairs of an interrupted command as if it had measured so many; return their values."""
     content = json.loads(text)
     (row,) = content["pairs"].values()
-    row |= {name: (row[name] * 5)[:5] for name in ("values", "side_values")} | changed
+    row |= {name: (row[name] * count)[:count] for name in ("values", "side_values")} | changed
     file.write_text(json.dumps(content))
     return row["values"]
 
 
 def test_an_interrupted_ranking_is_resumed(repository, interrupted):
     kept, text = interrupted
-    before = write_five_pairs(kept, text)
+    before = write_pairs(kept, text, 5)
     out = repository.root / "out.json"  # in the working tree, of which it is no change
     code, text = repository.run(*RANK, "--json", out, "--resume")
     assert code == 0, text
@@ -83,13 +91,29 @@ def test_pairs_of_other_code_options_benchmarks_or_machines_are_not_reused(repos
     assert json.loads(kept.read_text()) == before, "nothing new was measured"
 
 
+def test_pairs_are_kept_until_the_result_is_written(repository, interrupted, tmp_path, monkeypatch, capsys):
+    kept, text = interrupted
+    write_pairs(kept, text, 6)
+    out, command = tmp_path / "out.json", [*RANK[1:], "--resume"]
+    monkeypatch.chdir(repository.root)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", raise_disk_full)
+        assert main([*command, "--json", str(out)]) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert kept.exists()
+    assert main([*command, "--json", str(out)]) == 0
+    assert "rank: resuming with 6 pairs" in capsys.readouterr().err
+    assert (len(json.loads(out.read_text())["speedups"][KEPT]), kept.exists()) == (6, False)
+
+
 def test_an_interrupted_comparison_is_resumed(repository, tmp_path):
     out, command = tmp_path / "out.json", ("rlgauge", "compare", SLOW, KEPT, "--resume")
     code, text = repository.interrupted("compare: pair 1: ", signal.SIGINT, *command)
     assert code == 2, text
     assert "compare: nothing to resume, starting over: " in text
     kept = repository.root / ".rlgauge/compare-pairs.json"
-    before = write_five_pairs(kept, kept.read_text(), side_values=[[3.0, 4.0]] * 5)  # most pairs, so the medians too
+    before = write_pairs(kept, kept.read_text(), 5, side_values=[[3.0, 4.0]] * 5)  # most pairs, so the medians too
     code, text = repository.run(*command, "--json", out)
     assert code == 0, text
     found = json.loads(out.read_text())
