@@ -31,6 +31,21 @@ def test_file_is_replaced_only_when_it_is_written(kept):
     assert kept.stat().st_mode & 0o777 == 0o644
 
 
+def test_temporary_files_of_killed_processes_alone_are_removed(kept):
+    others = [kept.with_name(f".{kept.name}.{end}") for end in ("rlgauge-abcdefgh", "original")]
+    with reserved(kept, 100) as write:
+        (used,) = (path for path in kept.parent.iterdir() if path != kept)
+        for path in others:
+            path.touch()
+        for path in (used, *others):
+            os.utime(path, (0, 0))
+        with reserved(kept, 100):
+            assert [path.exists() for path in (used, *others)] == [True, False, True]
+        write(b"new")
+    others[1].unlink()
+    assert kept.read_text() == "new"
+
+
 def test_full_disk_is_an_error_before_anything_is_written(kept, monkeypatch):
     monkeypatch.setattr(os, "posix_fallocate", raise_disk_full)
     message = rf"^--json {kept}: cannot be written: No space left on device$"

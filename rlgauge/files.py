@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+if sys.platform != "win32":  # where the gate only reports that it is not supported
+    import fcntl
+
 RESERVED = 1 << 20  # bytes reserved for a file before anything is measured
+MARK, MIN_AGE = "rlgauge-", 60.0  # part of a temporary file's name; seconds after which its process has locked it
 
 
 class Unwritable(RuntimeError):
@@ -47,8 +54,11 @@ def reserved(path: Path | None, room: int, option: str = "") -> Iterator[Callabl
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists() and not target.is_file():
             raise OSError("not a regular file")
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        remove_abandoned(target)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.{MARK}")
     try:
+        with suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(handle, fcntl.LOCK_EX)  # until this process ends, however it ends
         with naming(path, option):
             try:
                 os.posix_fallocate(handle, 0, room)
@@ -68,6 +78,15 @@ def reserved(path: Path | None, room: int, option: str = "") -> Iterator[Callabl
     finally:
         os.close(handle)
         Path(temporary).unlink(missing_ok=True)
+
+
+def remove_abandoned(target: Path) -> None:
+    """Remove the temporary files for a target that killed processes have left."""
+    for path in target.parent.glob(f"{glob.escape(f'.{target.name}.{MARK}')}*"):
+        with suppress(OSError), path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if time.time() - path.stat().st_mtime > MIN_AGE:
+                path.unlink()
 
 
 def write_all(contents: Mapping[Path, bytes]) -> None:
