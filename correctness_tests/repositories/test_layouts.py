@@ -219,13 +219,16 @@ def test_the_root_of_pytest_may_lie_below_the_package(tmp_path):
     assert "unit/benchmarks/test_valid.py::test_slow" in text
 
 
-def test_an_import_from_the_working_tree_is_refused(tmp_path):
-    made = Repository(tmp_path / "repository", {"pkg/__init__.py": "", "hidden/deep.py": work(slow=100)})
-    front = f"import sys\n\nsys.path.insert(0, {str(made.root / 'hidden')!r})\n"
+@pytest.mark.parametrize("above", ["real", "link"])
+def test_an_import_from_the_working_tree_is_refused(tmp_path, above):
+    made = Repository(tmp_path / "real/repository", {"pkg/__init__.py": "", "hidden/deep.py": work(slow=100)})
+    (tmp_path / "link").symlink_to("real")
+    hidden = tmp_path / above / "repository/hidden"
+    front = f"import sys\n\nsys.path.insert(0, {str(hidden)!r})\n"
     made.commit("tests", files_timing("deep") | {"tests/conftest.py": front + CLOCK})
     code, text = gated(made, tmp_path, against="tests")
     assert code == 2, text
-    assert f"base imports {made.root / 'hidden/deep.py'} from the repository instead of its own tree" in text
+    assert f"base imports {hidden / 'deep.py'} from the repository instead of its own tree" in text
 
 
 def test_each_side_imports_its_source_although_a_build_in_an_ignored_folder_is_on_the_path(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -16,6 +17,7 @@ TEST_FOLDER = re.compile("(tests?|testing|bench(es|marks?|marking|s)?|perf(orman
 TESTS = re.compile(f"{TEST_FOLDER.pattern}|conftest|(test|bench|perf)_.*|.*_(test|bench|benchmark)s?", re.IGNORECASE)
 # attributes that hold module names in the import finders of editable installs (meson-python, scikit-build-core)
 KNOWN = "_top_level_modules", "known_source_files", "known_wheel_files"
+real_path = functools.cache(os.path.realpath)
 
 
 class PackageFinder(MetaPathFinder):

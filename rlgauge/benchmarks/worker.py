@@ -33,7 +33,7 @@ import pytest
 from _pytest import runner
 
 from rlgauge.benchmarks import marks
-from rlgauge.benchmarks.finder import PackageFinder, is_inside, leave_working_tree
+from rlgauge.benchmarks.finder import PackageFinder, is_inside, leave_working_tree, real_path
 from rlgauge.benchmarks.fixture import NO_WEAVE, Benchmark
 from rlgauge.benchmarks.items import PLUGINS, has_fixture, is_benchmark, missing_plugin, skip_reason
 from rlgauge.benchmarks.loaded import LoadedFiles
@@ -332,12 +332,15 @@ class WorkerPlugin(Runs):
 
     def is_shared(self, file: str) -> bool:
         """Return whether a file belongs to the repository itself, so that both sides share it."""
-        if not file.startswith(f"{self.root}{os.sep}"):
+        inside = f"{self.root}{os.sep}"
+        if "site-packages" in file or file.startswith(f"{self.folder}{os.sep}"):
             return False
+        if not file.startswith(inside):  # a folder above the repository may have another name
+            file = real_path(file)
         paths = (self.prefix, sys.prefix, sys.base_prefix, self.temporary)
-        prefixes = [path for path in paths if path.startswith(f"{self.root}{os.sep}")]
-        allowed = tuple(f"{folder}{os.sep}" for folder in (self.folder, *prefixes, str(Path(__file__).parents[1])))
-        return not ("site-packages" in file or file.startswith(allowed))
+        prefixes = [path for path in (*paths, *map(real_path, paths)) if path.startswith(inside)]
+        allowed = tuple(f"{folder}{os.sep}" for folder in (*prefixes, real_path(str(Path(__file__).parents[1]))))
+        return file.startswith(inside) and not file.startswith(allowed)
 
 
 class EarlyFiles:
