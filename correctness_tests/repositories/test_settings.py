@@ -153,7 +153,8 @@ def test_collector(benchmark):
 
 
 def test_variables(benchmark):
-    assert pathlib.Path(os.environ["TOY_FILE"]).samefile(pathlib.Path(__file__).parents[1] / "toy/sorting.py")
+    for name in ("TOY_FILE", "TOY_LINKED"):
+        assert pathlib.Path(os.environ[name]).samefile(pathlib.Path(__file__).parents[1] / "toy/sorting.py")
     assert pathlib.Path(os.environ["TOY_CACHE"]).read_text() == "cached"
     benchmark(sorting.kept, NUMBERS)
 
@@ -188,7 +189,9 @@ def ran(tmp_path_factory):
         ".rlgauge/cache": "cached",
     })  # fmt: skip
     options = "-s", f"--data={made.root / 'toy'},{beside}"
+    (folder / "link").symlink_to(made.root)
     files = {"TOY_FILE": f"{made.root}/toy/sorting.py", "TOY_CACHE": f"{made.root}/.rlgauge/cache"}
+    files |= {"TOY_LINKED": f"{folder}/link/toy/sorting.py"}
     ran = made.gate("HEAD", folder, *options, rule=QUICK, PYTEST_PLUGINS="given", PYTHONPATH=str(site), **files)
     assert ran.code == 1, ran.text  # test_flaky fails
     return ran

@@ -20,7 +20,7 @@ from rlgauge.workers import PYTHON, Side, cache_variables
 
 from . import command, installed, trees
 from .builds import builds, packages_of, tree_of
-from .finder import PackageFinder
+from .finder import PackageFinder, real_path
 from .project import Project, is_test_folder
 
 if TYPE_CHECKING:
@@ -194,7 +194,12 @@ class ProjectSides(Project):
     def inherited_in(self, tree: Path) -> dict[str, str]:
         """Return the user's environment variables; one that names a file in the repository names its copy in a tree."""
         users, top = os.environ if self.environment is None else self.environment, f"{self.top}{os.sep}"
-        copies = {name: str(tree / value.removeprefix(top)) for name, value in users.items() if value.startswith(top)}
+        paths = {  # a folder above the repository may have another name
+            name: value if value.startswith(top) else os.path.join(real_path(os.path.dirname(value)), Path(value).name)
+            for name, value in users.items()
+            if os.path.isabs(value)
+        }
+        copies = {name: str(tree / path.removeprefix(top)) for name, path in paths.items() if path.startswith(top)}
         return {**users, **{name: copy for name, copy in copies.items() if os.path.isfile(copy)}}
 
     def renamed_on(self, name: str) -> Mapping[str, str]:
