@@ -73,6 +73,12 @@ def test_frozen(benchmark, monkeypatch):
     benchmark(modes.run, NUMBERS)
 
 
+def test_replaced(benchmark, monkeypatch):
+    for name in ("json.dumps", "json.loads", "os.listdir", "pathlib.Path.open"):
+        monkeypatch.setattr(name, None)
+    benchmark(modes.run, NUMBERS)
+
+
 class TestCodSpeed:
     @pytest.fixture
     def benchmark(self, codspeed_benchmark):

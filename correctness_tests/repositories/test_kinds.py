@@ -143,6 +143,7 @@ def test_a_project_fixture_named_benchmark_wraps_the_gates(ran):
         "test_other_name": 1.1,
         "test_mode": 1.1,
         "test_frozen": 1.1,
+        "test_replaced": 1.1,
         "TestCodSpeed::test_other_plugin": 1.1,
         "test_codspeed": 1.1,
         "test_timer": 1.0,

@@ -6,7 +6,6 @@ It continues when the gate closes the case. A test that asks for one call is run
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -104,7 +103,7 @@ class Runs(worker.Requests):
 
     def send(self, reply: dict[str, Any]) -> None:
         """Send a reply as a line of JSON."""
-        self.replies.write(json.dumps(reply) + "\n")
+        self.replies.write(worker.DUMPS(reply) + "\n")
 
     def prepare(
         self,
