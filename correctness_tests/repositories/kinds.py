@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import time
+import unittest
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +167,15 @@ def test_marked_once(tmp_path):
     (tmp_path / "made").mkdir()
     assert not any((folder / ".git").exists() for folder in tmp_path.parents)
     sorting.slow(NUMBERS)
+
+
+class TestUnit(unittest.TestCase):
+    def setUp(self):
+        self.numbers = NUMBERS.copy()
+        sorting.kept(NUMBERS)
+
+    def test_unit(self):
+        self.assertEqual(sorting.slow(self.numbers)[0], NUMBERS.min())
 
 
 class TestMarked:

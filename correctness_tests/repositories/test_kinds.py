@@ -164,6 +164,7 @@ def test_a_marked_test_without_the_fixture_is_timed_without_its_setup(ran):
     assert verdicts(ran, "marks") == {
         "test_marked": 1.1,
         "test_marked_once": 1.1,
+        "TestUnit::test_unit": 1.1,
         "TestMarked::test_method[fifty]": 1.0,
         "test_with_fixture[1]": 1.0,
         "test_gone": "gone",

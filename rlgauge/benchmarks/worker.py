@@ -7,6 +7,7 @@ requests instead of running all tests.
 from __future__ import annotations
 
 import atexit
+import functools
 import inspect
 import json
 import os
@@ -31,6 +32,7 @@ if __name__ == "__main__":  # before the project imports NumPy, which reads its 
 
 import pytest
 from _pytest import runner
+from _pytest.unittest import TestCaseFunction
 
 from rlgauge.benchmarks import marks
 from rlgauge.benchmarks.finder import PackageFinder, is_inside, leave_working_tree, real_path
@@ -178,6 +180,24 @@ class WorkerPlugin(Runs):
         arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
         self.create_fixture(pyfuncitem).pedantic(function, kwargs=arguments)  # it may need new fixtures for each call
         return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Time the whole method of a ``unittest.TestCase`` with the mark, which runs without the hook above."""
+        method = getattr(item, "obj", None)
+        asynchronous = inspect.iscoroutinefunction(method)  # such a method needs the event loop of its class
+        if not isinstance(item, TestCaseFunction) or not inspect.ismethod(method) or asynchronous or has_fixture(item):
+            return
+
+        @functools.wraps(method)
+        def timed() -> None:
+            if self.fixture:  # a fixture of the project may have requested it by itself
+                method()
+            else:
+                self.create_fixture(item).pedantic(method)
+
+        item.obj = timed
+        setattr(method.__self__, item.name, timed)  # pytest-django runs this one
 
     @pytest.hookimpl(trylast=True)
     def pytest_make_parametrize_id(self, val: object) -> str | None:
