@@ -74,10 +74,15 @@ def test_iterations_are_timed_as_one_call(clock, teardowns):
     assert len(ended) == teardowns
 
 
-def test_a_setup_without_further_arguments_is_explained():
-    inputs = iter([((1,), {})])
+@pytest.mark.parametrize("take", [iter([((1,), {})]).__next__, [((1,), {})].pop])
+def test_a_setup_without_further_arguments_is_explained(take):
     with pytest.raises(MisuseError, match=r"more calls than the test asks for; .* itertools\.cycle"):
-        fixture(take=lambda benchmarked: benchmarked.warm_up()).pedantic(abs, setup=lambda: next(inputs), rounds=1)
+        fixture(take=lambda benchmarked: benchmarked.warm_up()).pedantic(abs, setup=take, rounds=1)
+
+
+def test_an_error_in_the_first_setup_is_the_tests_own():
+    with pytest.raises(IndexError):
+        fixture().pedantic(abs, setup=[].pop, rounds=1)
 
 
 def test_setup_and_teardown_are_not_timed(clock):

@@ -71,7 +71,7 @@ class TimedFunction:
         self.restore, self.max_calls, self.output = reset, max_calls or MAX_CALLS, output
         self.once, self.only, self.disable_gc = once, list[Any](), False
         self.keeps, self.kept = keeps, list[Any]()
-        self.calls = 1
+        self.calls, self.has_set_up = 1, False
         self.seconds: list[float] = []
         self.result: Any = None
         self.warm_seconds = 0.0  # spent on the warm-up so far
@@ -97,11 +97,14 @@ class TimedFunction:
         """Return the arguments of the next call; they come from its set-up if that returns any."""
         try:
             returned = self.setup() if self.setup else None
-        except StopIteration as error:
+        except (StopIteration, IndexError) as error:
+            if isinstance(error, IndexError) and not self.has_set_up:
+                raise
             raise MisuseError(
                 "setup has no more arguments: the gate makes more calls than the test asks for; repeat the arguments, "
                 "for example with itertools.cycle"
             ) from error
+        self.has_set_up = True
         if not returned:
             return self.args, self.kwargs
         args, kwargs = returned
