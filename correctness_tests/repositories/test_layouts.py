@@ -210,6 +210,16 @@ def test_a_test_is_not_unchanged_if_it_imports_a_changed_sibling_project_from_wh
     assert (code, f"base imports fast from {site / 'fast/__init__.py'} instead" in text) == (2, True), text
 
 
+def test_metadata_beside_the_package_is_that_of_both_sides_unless_it_is_installed_too(tmp_path):
+    versions = "\n\nfrom importlib.metadata import version\n\nassert version('legacy') + version('both') == '21'\n"
+    made = Repository(tmp_path / "repository", {"src/legacy.py": work(slow=100) + versions, **files_timing("legacy")})
+    info = "Metadata-Version: 2.1\nName: {}\nVersion: 2\n"  # as by setup.py develop
+    info = {f"src/{name}.egg-info/PKG-INFO": info.format(name) for name in ("legacy", "both")}
+    made.at("start", {"src/legacy.py": CHANGED + versions, **info, **copied(tmp_path / "site", "both")})
+    code, text = gated(made, tmp_path, PYTHONPATH=f"{tmp_path / 'site'}:{made.root / 'src'}")
+    assert (code, "passed: 1 ok" in text) == (0, True), text
+
+
 def test_the_root_of_pytest_may_lie_below_the_package(tmp_path):
     files = {"valid/__init__.py": work(slow=100), "tests/benchmarks.ini": "[pytest]\n"}
     made = Repository(tmp_path / "repository", files | files_timing("valid", folder="tests/unit/benchmarks"))

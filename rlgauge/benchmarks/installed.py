@@ -34,6 +34,21 @@ def metadata_folders(root: Path, top: Path) -> list[Path]:
     return list(found.values())
 
 
+def source_metadata(top: Path) -> list[Path]:
+    """Return the metadata directories in a repository that no installed distribution replaces.
+
+    ``setup.py develop`` writes them beside the packages, where git usually ignores them.
+    """
+    folders = {folder for folder in path_folders() if folder.is_relative_to(top) and not is_environment(folder, top)}
+    found = list[Path]()
+    for info in [info for folder in sorted(folders) for info in folder.glob("*.egg-info") if info.is_dir()]:
+        if name := name_of(metadata.Distribution.at(info)):
+            places = {Path(str(each.locate_file(""))).resolve() for each in metadata.distributions(name=name)}
+            if places <= folders and info.name not in {other.name for other in found}:
+                found.append(info)
+    return found
+
+
 def distributions_of(root: Path, top: Path) -> list[metadata.Distribution]:
     """Return the distributions that the nearest project, from `root` up to `top`, has installed here."""
     for folder in (root, *root.parents):

@@ -128,9 +128,12 @@ class ProjectSides(Project):
             trees.overlay(tree, built, benchmarks, [*self.shared_paths(code), *([ini] if ini else [])], kept)
         revisions.make_repository(tree, self.top, commit or "HEAD")
         tool = link_tool(folder)
+        infos = [] if self.build else installed.source_metadata(self.top)
+        infos = [info for info in infos if not (tree / self.relative(info)).exists()]
         if python != PYTHON and not self.build:  # an environment of a lock file, where the project is not installed
-            for info in installed.metadata_folders(self.root, self.top):
-                (tool / info.name).symlink_to(info)
+            infos += installed.metadata_folders(self.root, self.top)
+        for info in infos:
+            (tool / info.name).symlink_to(info)
         imports = self.imports(tree, python)
         inherited = self.inherited_in(tree)
         variables = {"PYTHONPATH": self.search_path(tree, folder, imports), **cache_variables(folder, inherited)}
