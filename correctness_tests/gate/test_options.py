@@ -57,6 +57,13 @@ def test_a_mistake_is_one_line_and_overwrites_nothing(run_gate, tmp_path, option
             "none of 1 selected test uses the fixture or mark benchmark, and -k 'it' may deselect others",
         ),
         (
+            "test_replaced",
+            "import pytest\n\n\n@pytest.fixture\ndef benchmark():\n    return print\n\n\n"
+            "def test_it(benchmark):\n    benchmark()\n",
+            ["-k", "it"],
+            "test_replaced replaces the plugin's fixture: define its own only if the plugin is not installed",
+        ),
+        (
             "test_skipped",
             "import pytest\n\npytest.importorskip('gone')\n",
             ["-k", "nothing"],

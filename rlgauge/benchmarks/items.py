@@ -60,6 +60,13 @@ def is_plugins(item: pytest.Item, name: str) -> bool:
     return True
 
 
+def replacing_module(item: pytest.Item) -> str | None:
+    """Return the module whose own fixture a test uses instead of a plugin's benchmark fixture, else None."""
+    known, used = definitions(item), FIXTURES.keys() & {*getattr(item, "fixturenames", ())}
+    modules = [known[name][-1].func.__module__ for name in used if known.get(name) and not is_plugins(item, name)]
+    return str(modules[0]) if modules else None
+
+
 def definitions(item: pytest.Item) -> Mapping[str, Sequence[Any]]:
     """Return the definitions of a test's fixtures by name; the last definition of a name overrides the others."""
     return getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})

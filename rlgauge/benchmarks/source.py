@@ -21,7 +21,7 @@ from rlgauge.rule import GateError
 from rlgauge.workers import PYTHON, Side, Worker, WorkerError
 
 from . import command, marks, trees
-from .items import is_benchmark, missing_plugin, skip_reason
+from .items import is_benchmark, missing_plugin, replacing_module, skip_reason
 from .project import is_test_folder
 from .sides import ProjectSides, folder_of, link_tool
 
@@ -104,6 +104,8 @@ class Benchmarks(ProjectSides):
         if not chosen:
             given = self.selection()
             hint = f", and {given} may deselect others" if given else ""
+            if replaced := next(filter(None, map(replacing_module, items)), None):
+                hint = f"; {replaced} replaces the plugin's fixture: define its own only if the plugin is not installed"
             tests = number_of(len(items), "selected test")
             raise GateError(f"no benchmark is selected: none of {tests} uses the fixture or mark benchmark{hint}")
         for item in chosen:
