@@ -6,6 +6,7 @@ import itertools
 import sys
 import time
 import weakref
+from collections.abc import Coroutine, Generator
 from types import SimpleNamespace
 
 import pytest
@@ -170,6 +171,23 @@ def test_a_second_use_and_weaving_are_refused():
         fixture().patch(len)
 
 
+class Compiled(Generator):
+    """A generator that is not Python's own, like those of Cython and mypyc."""
+
+    def __init__(self):
+        self.made = (x for x in "ab")
+
+    def send(self, value):
+        return self.made.send(value)
+
+    def throw(self, *error):
+        self.made.throw(*error)
+
+
+class CompiledCoroutine(Coroutine):
+    __init__, send, throw, __await__ = Compiled.__init__, Compiled.send, Compiled.throw, Compiled.__iter__
+
+
 def test_async_functions_are_refused_and_their_coroutines_closed():
     async def generated():
         yield 1
@@ -178,7 +196,7 @@ def test_async_functions_are_refused_and_their_coroutines_closed():
         """Do nothing."""
 
     made = work()
-    for function in (generated, lambda: made):
+    for function in (generated, lambda: made, CompiledCoroutine):
         with pytest.raises(MisuseError, match="async, so a call does no work"):
             TimedFunction(function).first_output()
     with pytest.raises(RuntimeError, match="cannot reuse already awaited coroutine"):
@@ -192,7 +210,8 @@ def test_functions_that_make_generators_and_other_lazy_iterators_are_refused():
     for function in (generated, functools.partial(generated)):
         with pytest.raises(MisuseError, match="a generator function, so a call does no work"):
             TimedFunction(function).first_output()
-    for kind, made in (("generator", (x for x in "ab")), ("map", map(str, "ab")), ("filter", filter(None, "ab"))):
+    made_kinds = {"generator": (x for x in "ab"), "map": map(str, "ab"), "filter": filter(None, "ab")}
+    for kind, made in {**made_kinds, "Compiled": Compiled()}.items():
         with pytest.raises(MisuseError, match=f"returns a {kind}, whose work is not timed"):
             TimedFunction(lambda made=made: made).first_output()
 
@@ -213,7 +232,7 @@ def test_iterators_among_results_do_not_fail_where_jax_warns(monkeypatch):
     assert TimedFunction(lambda: (1, {2})).first_output() == (1, {2})
 
 
-@pytest.mark.parametrize("made", [iter([1, 2]), (x for x in "ab"), map(str, [1, 2]), itertools.chain("ab")])
+@pytest.mark.parametrize("made", [iter([1, 2]), (x for x in "ab"), map(str, [1, 2]), itertools.chain("ab"), Compiled()])
 def test_an_iterator_that_the_first_call_uses_up_is_refused(made):
     assert TimedFunction(next, [made]).first_output()
     for given in ({"args": [made]}, {"kwargs": {"items": made}}):

@@ -10,7 +10,7 @@ import itertools
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
@@ -19,7 +19,7 @@ SAMPLE_SECONDS, WALL_SECONDS = 0.005, 0.05  # minimum timed seconds of a sample;
 MAX_SEARCHED = 1000  # items of the longest container that is searched for JAX arrays
 END = object()  # returned at the end of an iterator
 ENDLESS = itertools.count, itertools.cycle
-LAZY = types.GeneratorType, map, filter  # results that do their work when their items are consumed
+LAZY = Generator, map, filter  # results that do their work when their items are consumed; compiled generators too
 
 
 class MisuseError(Exception):
@@ -194,15 +194,16 @@ class TimedFunction:
             start = self.clock()
             result = self.call()
             self.warm_seconds = self.clock() - start
-        if inspect.iscoroutine(result) or inspect.isasyncgen(result):
-            if inspect.iscoroutine(result):
+        kind: type = type(result)  # `isinstance` computes lazy objects
+        if issubclass(kind, Coroutine | AsyncGenerator):
+            if issubclass(kind, Coroutine):
                 result.close()
             raise MisuseError(
                 "the timed function is async, so a call does no work: time a function that calls asyncio.run"
             )
-        if isinstance(result, LAZY) and not self.output:
+        if issubclass(kind, LAZY) and not self.output:
             raise MisuseError(
-                f"the timed function returns a {type(result).__name__}, whose work is not timed: time a function that "
+                f"the timed function returns a {kind.__name__}, whose work is not timed: time a function that "
                 "consumes its items"
             )
         if not self.once and any(is_used_up(each) for each in self.iterators() if id(each) in map(id, before)):
@@ -293,9 +294,9 @@ def compiling_anew() -> Iterator[None]:
 def is_used_up(value: Iterator[Any]) -> bool:
     """Return whether an iterator is a generator or another built-in one, and has no further items.
 
-    The check takes an item out of an iterator that is neither a generator nor endless.
+    The check takes an item out of an iterator that is neither endless nor a generator, unless that is compiled.
     """
     if inspect.isgenerator(value):
         return value.gi_frame is None
-    built_in = type(value).__module__ in ("builtins", "itertools", "_csv")
-    return built_in and not isinstance(value, ENDLESS) and next(value, END) is END
+    known = type(value).__module__ in ("builtins", "itertools", "_csv") or isinstance(value, Generator)
+    return known and not isinstance(value, ENDLESS) and next(value, END) is END
