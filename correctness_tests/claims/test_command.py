@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from perf_tests.claims.__main__ import main
 from perf_tests.claims.catalogue import claims_of
 from perf_tests.claims.measure import Measured, as_toml, measure
 from perf_tests.report.html import claims as shown
@@ -23,17 +24,17 @@ def run(*arguments):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_list_prints_a_line_for_each_claim():
-    code, out, _ = run("snake,pirl", "--list")
-    assert code == 0
+def test_list_prints_a_line_for_each_claim(capsys):
+    assert main(["snake,pirl", "--list"]) == 0
     wanted = [claim.id for name in ("snake", "pirl") for claim in claims_of(name)]
-    assert [line.partition(":")[0] for line in out.splitlines()] == wanted
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == wanted
 
 
-def test_a_mistake_is_one_line_and_code_2():
-    code, _, err = run("chess")
-    assert code == 2
-    assert "unknown workload 'chess' (choose from mario, pirl, " in err.splitlines()[-1]
+def test_a_mistake_is_one_line_and_code_2(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["chess"])
+    assert ended.value.code == 2
+    assert "unknown workload 'chess' (choose from mario, pirl, " in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_rlgauge_reads_the_file_of_comparisons(tmp_path):

@@ -121,7 +121,8 @@ def test_evidence_of_the_same_weights_is_kept(tmp_path):
     assert (found["code"], found["pairs"]) == (returns.code(returns.TRIALS[name]), pairs(*[4.0] * 5))
 
 
-def test_a_mistake_is_one_line_and_code_2():
-    code, _, err = run("chess")
-    assert code == 2
-    assert "unknown trial 'chess' (choose from snake-every-4, " in err.splitlines()[-1]
+def test_a_mistake_is_one_line_and_code_2(capsys):
+    with pytest.raises(SystemExit) as ended:
+        returns.main(["chess"])
+    assert ended.value.code == 2
+    assert "unknown trial 'chess' (choose from snake-every-4, " in capsys.readouterr().err.splitlines()[-1]
