@@ -34,7 +34,7 @@ def assert_columns(curve):
 
 
 RESUMED = [(name, backend) for name in SMALL for backend in ("torch", "jax")]
-LONG = ("procgen", "jax"), ("treasurehunt", "jax")  # to compile; the tests of their updates load states with JAX
+LONG = ("procgen", "jax"), ("treasurehunt", "jax")  # to compile; the tests of their updates go on from torch with JAX
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,8 @@ def test_only_changeable_fields_may_change_on_loading(tmp_path, workload):
     agent.save(tmp_path / "agent")
     other = kind.load(tmp_path / "agent", backend="jax", form="full")
     assert (other.config.backend, other.config.form, other.step) == ("jax", "full", agent.step)
-    other.learn()
+    if (workload, "jax") not in LONG:
+        other.learn()
     fixed = set(fields_of(workload, int, float)) - set(kind.CHANGEABLE)
     for wrong in ({"seed": 1}, {"backend": "jax", "seed": 1}, *({name: 8} for name in fixed)):
         with pytest.raises(ValueError, match=r"^cannot change \w+ when resuming; only "):
