@@ -2,8 +2,6 @@
 
 import subprocess
 import sys
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +9,6 @@ from rlgauge.benchmarks import builds
 from rlgauge.rule import GateError
 
 from .made import CLOCK, FLAT_TESTS, QUICK, Repository, flat, work
-from .test_layouts import CHANGED, files_timing
 
 SLOW, KEPT = (f"benchmarks/test_sum.py::test_{name}" for name in ("slow", "kept"))
 BUILD = "python -m pip install --no-deps --no-build-isolation --quiet --disable-pip-version-check ."
@@ -207,16 +204,6 @@ def test_a_build_is_imported_before_an_editable_install_of_the_working_tree(tmp_
     options = "--gate-build", f'python -c "{INSTALL}"', "--collect-only"
     ran = made.gate("HEAD", tmp_path, *options, rule=QUICK, PYTHONPATH=str(site))
     assert (ran.code, "2 to time, 1 gone" in ran.text) == (0, True), ran.text
-
-
-def test_the_report_names_a_library_of_the_working_tree_that_both_sides_load(tmp_path):
-    loads = "import ctypes\n\nctypes.CDLL(os.environ['CORE'])\n"
-    files = {"pkg/__init__.py": work(slow=100), **files_timing("pkg"), "tests/conftest.py": CLOCK + loads}
-    made = Repository(tmp_path / "repository", files)
-    core = made.root / "build/libcore.so"
-    made.at("start", {"pkg/__init__.py": CHANGED, str(core): Path(find_spec("_ctypes").origin).read_bytes()})
-    ran = made.gate("start", tmp_path, rule=QUICK, CORE=str(core))
-    assert (ran.code, "both sides load build/libcore.so from the working tree" in ran.text) == (0, True), ran.text
 
 
 @pytest.mark.slow

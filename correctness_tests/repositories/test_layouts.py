@@ -351,18 +351,6 @@ def test_a_file_that_is_loaded_and_not_depended_on_is_an_error_that_names_it(tmp
         assert f"{test}: error, it loads {file}: add the file to its depends in [tool.rlgauge]" in text, text
 
 
-def test_lock_files_always_count_and_a_base_whose_benchmarks_cannot_be_listed_is_reported(tmp_path):
-    files = {"uv.lock": "a==1\n", "tests/conftest.py": "import no_such_module\n"}
-    made = Repository(tmp_path / "repository", DEPENDING | files)
-    needs = {"pyproject.toml": f"[project]\ndependencies = ['a>=2']\n\n{DEPENDING['pyproject.toml']}"}
-    made.at("start", {"uv.lock": "a==2\n", "tests/requirements.txt": "b==1\n", "tests/conftest.py": CLOCK, **needs})
-    code, text = gated(made, tmp_path)
-    assert (code, "2 to time" in text) == (0, True), text
-    names = "tests/requirements.txt, uv.lock, the dependencies in pyproject.toml"
-    assert f"base and head differ in {names}, but both run with the packages that are installed here" in text, text
-    assert "base's own benchmarks cannot be listed, so none is reported as gone: " in text
-
-
 def test_a_test_that_base_lacks_too_is_not_gone_against_an_anchor(tmp_path):
     made = Repository(tmp_path / "repository", DEPENDING)
     made.commit("removed", {"tests/test_two.py": None})

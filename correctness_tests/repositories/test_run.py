@@ -1,12 +1,15 @@
 """A complete gate run: verdicts, reports, the artifact and its replay."""
 
 import os
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from rlgauge.__main__ import main
 
-from .made import SAME, SLOWED, Repository, flat, work
+from .made import CLOCK, SAME, SLOWED, Repository, flat, work
+from .test_layouts import DEPENDING, gated
 
 FILE, FIND = "benchmarks/test_run.py", "screen=1,confirm=3,looks=1,blocks=3,level=0.3"
 NAMES = ("kept", "slow", "fast", "other", "passing")
@@ -167,3 +170,30 @@ def test_each_of_many_new_benchmarks_runs_to_its_end(ran):
     assert others == [("new", "base: AttributeError: module 'toy.sorting' has no attribute 'fresh'")] * 59
     assert last[0] == "error"
     assert "head: its test failed: AssertionError: assert 59 != 59" in ran.text
+
+
+@pytest.fixture(scope="module")
+def noted(tmp_path_factory):
+    """Run the gate on a repository with lock files and a library in a folder that git ignores."""
+    folder = tmp_path_factory.mktemp("noted")
+    files = {"uv.lock": "a==1\n", "tests/conftest.py": "import no_such_module\n"}
+    made = Repository(folder / "repository", DEPENDING | files)
+    core, loads = made.root / "build/libcore.so", "import ctypes\n\nctypes.CDLL(os.environ['CORE'])\n"
+    made.at("start", {
+        "uv.lock": "a==2\n", "tests/requirements.txt": "b==1\n", "tests/conftest.py": CLOCK + loads,
+        "pyproject.toml": f"[project]\ndependencies = ['a>=2']\n\n{DEPENDING['pyproject.toml']}",
+        str(core): Path(find_spec("_ctypes").origin).read_bytes(),
+    })  # fmt: skip
+    return gated(made, folder, CORE=str(core))
+
+
+def test_lock_files_always_count_and_a_base_whose_benchmarks_cannot_be_listed_is_reported(noted):
+    code, text = noted
+    assert (code, "2 to time" in text) == (0, True), text
+    names = "tests/requirements.txt, uv.lock, the dependencies in pyproject.toml"
+    assert f"base and head differ in {names}, but both run with the packages that are installed here" in text, text
+    assert "base's own benchmarks cannot be listed, so none is reported as gone: " in text
+
+
+def test_the_report_names_a_library_of_the_working_tree_that_both_sides_load(noted):
+    assert "both sides load build/libcore.so from the working tree" in noted[1], noted[1]
