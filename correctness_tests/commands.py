@@ -20,6 +20,12 @@ find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *others: None if name in {names!r} else find(name, *others)
 sys.meta_path.insert(0, Hiding())
 """
+COLLECT = """
+import pytest, sys
+end = pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", sys.argv[1]])
+print("heavy:", sorted({"torch", "jax", "gym", "procgen"} & sys.modules.keys()))
+sys.exit(end)
+"""
 SEVERAL = """
 import json, os, sys
 import pytest
@@ -64,6 +70,13 @@ def python(*arguments, cwd=ROOT, limit=120, **changed):
         text=True,
         timeout=limit,
     )
+
+
+def collected(folder):
+    """Collect the tests of a directory; return pytest's output, and a last line with the heavy imports."""
+    done = python("-c", COLLECT, folder, PYTHONDONTWRITEBYTECODE="")  # rewriting all assertions takes longest
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    return done.stdout
 
 
 def pytest_runs(runs, **how):

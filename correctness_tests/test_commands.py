@@ -13,8 +13,7 @@ import pytest
 from perf_tests.rows import machine_of
 from rl_impls.backends import BACKENDS
 
-from .commands import copy_with, environment, hiding, pytest_runs, python
-from .quick import quick
+from .commands import collected, copy_with, environment, hiding, pytest_runs, python
 from .report.made_up import LIMITS
 from .waiting import alive, until
 
@@ -30,13 +29,9 @@ MISTAKES = {
 NO_MATCH = "no benchmark of tier gate matches; try --tier"
 
 
-@pytest.mark.parametrize("folder", quick(["perf_tests"], ["perf_tests", "correctness_tests"]))
-def test_collecting_imports_neither_torch_nor_jax(folder):
-    code = "import pytest, sys; end = pytest.main([sys.argv[1], '--collect-only', '-qq', '-p', 'no:cacheprovider']); "
-    code += "print('heavy:', sorted({'torch', 'jax', 'gym', 'procgen'} & sys.modules.keys())); sys.exit(end)"
-    done = python("-c", code, folder, PYTHONDONTWRITEBYTECODE="")  # rewriting all assertions takes longest
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert done.stdout.endswith("heavy: []\n")
+@pytest.mark.slow
+def test_collecting_the_tests_imports_neither_torch_nor_jax():
+    assert collected("correctness_tests").endswith("heavy: []\n")
 
 
 @pytest.fixture(scope="module")
