@@ -89,11 +89,11 @@ def test_world_decides_between_objects_and_arrays(world, kind):
 
 
 def test_looking_states_up_costs_fewer_flops_than_multiplying():
-    config, [epoch] = hunts.hunt(0, epochs=1)
+    config, [(_, *turns, _, _, _)] = hunts.hunt(0, epochs=1)
     flops = {}
     for states in ("product", "lookup"):
-        loop = hunts.build("epoch", "jax", config, epoch, "compiled", states=states)
-        flops[states] = loop.run.lower(loop.carry, *epoch).cost_analysis()["flops"]
+        loop = hunts.build("turn", "jax", config, turns, "compiled", states=states)
+        flops[states] = loop.run.lower(loop.carry, *turns).cost_analysis()["flops"]
     assert flops["lookup"] < flops["product"]
 
 
