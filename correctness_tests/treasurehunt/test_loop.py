@@ -43,8 +43,11 @@ LOOPS = [  # form, backend
     ("compiled", "jax"),
 ]
 FAST = [*[loop for loop in LOOPS if loop[1] == "torch"], ("compiled", "jax")]
-TOGETHER = [loop for loop in LOOPS if loop[0] != "interleaved"]
 WORLDS = 1, 3
+EPOCHS = [(*loop, worlds) for loop in LOOPS for worlds in WORLDS]  # form, backend, worlds
+QUICK_EPOCHS = [epochs for epochs in EPOCHS if epochs[:2] in FAST and epochs != ("compiled", "jax", 3)]
+TOGETHER = [epochs for epochs in EPOCHS if epochs[0] != "interleaved"]
+QUICK_TOGETHER = [*[epochs for epochs in QUICK_EPOCHS if epochs in TOGETHER and epochs[2] == 3], ("compiled", "jax", 1)]
 
 given = functools.cache(functools.partial(hunt, 1))
 
@@ -90,8 +93,7 @@ def test_turns_equal_those_of_a_plain_loop_before_and_after_a_reset(form, backen
         np.testing.assert_array_equal(loop.params[name], value)
 
 
-@pytest.mark.parametrize("num_worlds", WORLDS)
-@pytest.mark.parametrize(("form", "backend"), quick(FAST, LOOPS))
+@pytest.mark.parametrize(("form", "backend", "num_worlds"), quick(QUICK_EPOCHS, EPOCHS))
 def test_epochs_equal_those_of_a_plain_loop(form, backend, num_worlds):
     config, epochs = given(num_worlds)
     loop, plain = fresh("epoch", form, backend, num_worlds), PlainHunt(config, num_worlds, order_of(form))
@@ -141,8 +143,7 @@ def test_epochs_repeat_after_reset_and_leave_arguments_and_earlier_results_alone
     np.testing.assert_equal((config, epochs), before)
 
 
-@pytest.mark.parametrize("num_worlds", quick([3], WORLDS))
-@pytest.mark.parametrize(("form", "backend"), quick([loop for loop in FAST if loop in TOGETHER], TOGETHER))
+@pytest.mark.parametrize(("form", "backend", "num_worlds"), quick(QUICK_TOGETHER, TOGETHER))
 def test_last_turns_bootstrap_from_the_final_observation(form, backend, num_worlds):
     config, [epoch, _] = given(num_worlds)
     settings, gamma, turns = settings_of(config), config["gamma"], settings_of(config).turns
