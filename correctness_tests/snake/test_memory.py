@@ -106,7 +106,7 @@ class LikeAList(RuleBasedStateMachine):
 
 
 def test_memories_keep_the_last_items_like_a_list():
-    options = settings(max_examples=100, stateful_step_count=15)
+    options = settings(max_examples=40, stateful_step_count=15)
     run_state_machine_as_test(LikeAList, settings=options)
 
 
