@@ -9,7 +9,6 @@ import pytest
 from perf_tests.bench import close_to
 
 from .commands import ROOT, pytest_runs, python
-from .report.made_up import LIMITS
 
 CONFTEST = """import pytest
 from perf_tests.bench import Bench
@@ -225,16 +224,6 @@ def test_marks_warm_up_rounds_and_the_minimum_time_are_obeyed(ran):
     assert code == 0, text
     stats = found["test_marked"]["stats"]
     assert (stats["rounds"], stats["iterations"] >= 8) == (9, True)  # 30 ms of calls that take 2 ms or more
-
-
-def test_tables_by_parameter_and_profiles_are_shown():
-    options = {"benchmark 'backend=numpy'": "group-by=param:backend", "cProfile": "cprofile=tottime"}
-    selected = "--benchmark-only", "perf_tests/test_pirl.py", "--backend=numpy", "--op=act", "--benchmark-max-time=0.01"
-    runs = {words: (f"PYTEST_ADDOPTS=--benchmark-{option}", *selected) for words, option in options.items()}
-    found, _ = pytest_runs(runs, RLGAUGE_LIMITS=json.dumps(LIMITS))
-    for words, (code, text) in found.items():
-        assert code == 0, text
-        assert words in text
 
 
 def test_threads_option_works_when_files_are_named():

@@ -27,6 +27,7 @@ MISTAKES = {
     "threads: 0 is out of range; choose 1 to": ("--threads", "0"),
 }
 NO_MATCH = "no benchmark of tier gate matches; try --tier"
+SHOWN = {"benchmark 'backend=numpy'": "group-by=param:backend", "cProfile": "cprofile=tottime"}  # text, option
 
 
 @pytest.mark.slow
@@ -47,7 +48,11 @@ def numpy_runs(tmp_path_factory):
         "auto": (*ONE, "--collect-only", "-q", "--backend", "auto"),
         "measured": (*ONE, "--backend=numpy,neuron", "-rs", f"--benchmark-json={folder / 'out.json'}", "--threads=1"),
         # last: their variables stay set
-        "missing": (fixed, *ONE, "--backend", "neuron", "--benchmark-json", str(folder / "none.json")),
+        **{
+            text: (fixed, f"PYTEST_ADDOPTS=--benchmark-{option}", *ONE, "--backend=numpy")
+            for text, option in SHOWN.items()
+        },
+        "missing": ("PYTEST_ADDOPTS=", *ONE, "--backend", "neuron", "--benchmark-json", str(folder / "none.json")),
         "required": ("RL_PERF_REQUIRE=neuron", *ONE, "--backend", "numpy,neuron"),
     }
     found, errors = pytest_runs(runs, PYTHONPATH=hiding(folder, *HEAVY))
@@ -103,6 +108,13 @@ def test_json_has_figures_and_missing_backends_show_their_reason(numpy_runs):
     assert info["samples"] == benchmark["stats"]["rounds"]
     first, middle, third = np.percentile(benchmark["stats"]["data"], [25, 50, 75])
     assert info["spread"] == pytest.approx((third - first) / middle)
+
+
+def test_tables_by_parameter_and_profiles_are_shown(numpy_runs):
+    for shown in SHOWN:
+        code, text = numpy_runs[0][shown]
+        assert code == 0, text
+        assert shown in text
 
 
 def test_run_that_measures_nothing_fails(numpy_runs):
