@@ -104,16 +104,21 @@ RUNS = {
     ),
     "disabled": ("-k", "state", "--benchmark-disable"),
     "marked": ("-k", "test_marked", "--benchmark-min-time=0.03", "--benchmark-warmup=on"),
+    "first": ("-k", "state", "--benchmark-storage=saved", "--benchmark-save=first", "--benchmark-warmup=on"),
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("bench")
+
+
+@pytest.fixture(scope="module")
+def run(folder):
     """Return a function that runs the benchmarks with the options of each run, all in one process.
 
     It returns, by name of the run, the exit code, the output and the benchmarks by name.
     """
-    folder = tmp_path_factory.mktemp("bench")
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_small.py").write_text(TESTS)
     always = "-s", "-c", "/dev/null", f"--rootdir={folder}", "--benchmark-max-time=0.05"
@@ -199,24 +204,22 @@ def test_disabled_benchmarks_run_once_after_a_reset(ran):
     assert (code, found, re.findall(r"closed (\d+)", text)) == (0, {}, ["1"]), text
 
 
-def test_save_compare_and_compare_fail_work(run, tmp_path):
-    stored = f"--benchmark-storage={tmp_path / 'saved'}"
-    first = "-k", "state", stored, "--benchmark-save=first", "--benchmark-warmup=on"
-    code, text, _ = run({"first": first})["first"]
+def test_save_compare_and_compare_fail_work(ran, run, folder):
+    code, text, _ = ran["first"]
     assert code == 0, text
-    (saved,) = (tmp_path / "saved").glob("*/0001_first.json")
+    (saved,) = (folder / "saved").glob("*/0001_first.json")
     content = json.loads(saved.read_text())
     for benchmark in content["benchmarks"]:
         for figure in ("min", "max", "mean", "median"):
             benchmark["stats"][figure] /= 100
     saved.write_text(json.dumps(content))
     failing = ("--benchmark-compare=0001", "--benchmark-compare-fail=median:5%")
-    second = "-k", "state", stored, "--benchmark-autosave", *failing
+    second = "-k", "state", "--benchmark-storage=saved", "--benchmark-autosave", *failing
     code, text, _ = run({"second": second})["second"]
     assert code != 0
     assert "Performance has regressed" in text
     assert "test_state (0001_first)" in text
-    assert len(list((tmp_path / "saved").glob("*/*.json"))) == 2
+    assert len(list((folder / "saved").glob("*/*.json"))) == 2
 
 
 def test_marks_warm_up_rounds_and_the_minimum_time_are_obeyed(ran):
