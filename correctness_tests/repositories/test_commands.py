@@ -104,6 +104,10 @@ def test_a_wrong_command_line_is_code_2_and_says_why(capsys, arguments, words):
     ("arguments", "words"),
     [
         (["compare", "a", "b", "--precision=0"], "--precision: 0 is too small; choose 0.001 or more"),
+        (
+            ["compare", "a", "b", "--items", "--measure=peak_rss"],
+            "--items: peak_rss has no value per item; leave out items or change the measure",
+        ),
         (["compare", "a"], "rlgauge compare: give two benchmarks, A and B, or --file FILE"),
         (["compare", "a", "b", "--only", "waits"], "--only: it has no effect without --file; add --file FILE"),
         (
