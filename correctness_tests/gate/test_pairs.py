@@ -187,3 +187,11 @@ def test_calls_of_seconds_get_one_turn_and_no_warm_up_in_a_quick_comparison(minu
         assert blocks == [(2.0, 3.0)] * len(blocks)
         assert [do for _, do, _ in log].count("sample") == 2 * turns
         assert [request["warm"] for _, do, request in log if do == "prepare"] == [first or turns > 1] * 2
+
+
+@pytest.mark.parametrize(("wall", "blocks"), [(0.001, 8), (0.1, 2)])
+def test_a_comparison_of_calls_with_a_long_set_up_takes_fewer_blocks(wall, blocks):
+    pairs = TwoTestPairs(SIDES, Plan(blocks=8), {"a": 0.0}, Path(), {"a": ("x", "y")}, [])
+    replies = {"measure": {"call": 0.001, "calls": 5, "wall": wall}, "sample": {"seconds": 0.005}}
+    workers, _ = workers_of(replies, replies)
+    assert len(pairs.measure_case(workers, "a", Record(), cores(False), thorough=True)) == blocks
