@@ -2,15 +2,18 @@
 
 import json
 import re
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from rlgauge.case import Case
-from rlgauge.compare import Result, resolve_id
+from rlgauge.compare import Comparisons, Result, resolve_id
 from rlgauge.compare_file import Comparison, groups, other_rows, read
 from rlgauge.plan import Plan
 from rlgauge.ranking import Ranking
 from rlgauge.rule import GateError
+from rlgauge.workers import PYTHON, Side
 
 
 @pytest.mark.parametrize(
@@ -106,6 +109,21 @@ def test_comparisons_on_all_cores_share_processes_within_a_group():
     pool = ("a", "pool")
     assert grouped((pool, torch), ("cd", torch), (pool[::-1], torch)) == [["0", "2"], ["1"]]
     assert grouped((pool, {"cores": "one"}), (("b", "pool"), {"cores": "one"})) == [["0", "1"]]
+
+
+def test_a_group_of_comparisons_has_the_minutes_of_each(tmp_path, monkeypatch):
+    now, tests = [0.0], {name: (Case("a"), Case(name)) for name in "bcd"}
+
+    def measure_pair(pair, records, names, *how, **more):
+        now[0] += 10.0
+        pair |= {name: [(1.0, 1.0 + len(comparisons.results[name].values) % 2)] for name in names}  # noisy
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    layout = SimpleNamespace(folder=tmp_path, side=lambda *_: Side("base", tmp_path, PYTHON, ()))
+    comparisons = Comparisons(SimpleNamespace(), layout, tests, dict.fromkeys(tests, Plan(minutes=1.0)))
+    comparisons.pairs = SimpleNamespace(measure_pair=measure_pair, skipped={}, info={name: [{}, {}] for name in tests})
+    comparisons.measure_each(lambda names: None)
+    assert [len(result.values) for result in comparisons.results.values()] == [19] * 3  # begun within 180 s
 
 
 def test_zero_and_false_in_a_file_override_the_command_line():
