@@ -129,12 +129,14 @@ def test_lock_files_that_a_lock_file_includes_are_part_of_it(side, pip, python_f
     folder = side("base", "-r more.txt\n--constraint=limits/most.txt\n")
     included = folder / "requirements" / "more.txt"
     included.write_text("library==2.13.0\n")
+    limits = included.parent / "limits"
+    limits.mkdir()
+    (limits / "most.txt").write_text("-c least.txt\n")
     assert python_for("base", folder) == Path(sys.executable)
     found = set()
     for text, limit in (("library==3\n", ""), ("library==4\n", ""), ("library==4\n", "other-library==1.0rc1\n")):
         included.write_text(text)
-        (included.parent / "limits").mkdir(exist_ok=True)
-        (included.parent / "limits" / "most.txt").write_text(limit)
+        (limits / "least.txt").write_text(limit)
         found.add(python_for("base", folder))
     assert len(found) == 3
 
