@@ -293,6 +293,11 @@ def test_set(benchmark, case):
 @pytest.mark.parametrize("case", [Case(count) for _, count in CASES])
 def test_objects_of_a_set(benchmark, case):
     benchmark(sorting.kept, NUMBERS[: case.count])
+
+
+@pytest.mark.parametrize(("case", "process"), [(Case(10), os.getpid())], ids=["one"])
+def test_process_beside_an_object(benchmark, case, process):
+    benchmark(sorting.kept, NUMBERS[: case.count])
 """
 PARAMETERS = """class Plain:
     pass
