@@ -3,7 +3,9 @@
 import re
 import xml.etree.ElementTree as ElementTree
 
-from perf_tests.claims.chart import svg
+import pytest
+
+from perf_tests.claims.chart import BAR, svg
 
 from .toy import row
 
@@ -43,6 +45,13 @@ def test_everything_fits_in_400_px():
     for bar in shapes("rect"):
         assert float(bar.get("x", 0)) + float(bar.get("width")) <= 400
         assert float(bar.get("y", 0)) + float(bar.get("height")) <= float(picture.get("height"))
+
+
+def test_a_bar_begins_where_the_one_before_it_ends_however_narrow_that_is():
+    many = shapes("rect", [row(verdict=word) for word in [*["holds"] * 60, "partly", "refuted"]])
+    bars = [(float(bar.get("x")), float(bar.get("width"))) for bar in many if bar.get("height") == str(BAR)]
+    starts = [bars[0][0]] + [x + width + 1 for x, width in bars]  # with a gap of 1 px
+    assert [x for x, _ in bars] == pytest.approx(starts[:3], abs=0.2)
 
 
 def test_a_dark_scheme_changes_every_colour():
