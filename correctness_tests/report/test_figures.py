@@ -48,6 +48,12 @@ def test_the_axis_with_most_values_is_x_and_each_combination_of_the_others_a_plo
     assert all(point["items"] == pytest.approx(32) for point in first.points)
 
 
+@pytest.mark.parametrize(("envs", "x"), [((1, 8), "batch_size"), ((1, 4, 8), "num_envs")])
+def test_batch_size_is_x_unless_another_axis_has_more_values(run_of, envs, x):
+    rows = run_of(ours(axes={"num_envs": count, "batch_size": size}) for count in envs for size in (32, 64)).rows
+    assert {figure.labels["x"] for figure in scaling.chapter(rows).figures} == {x}
+
+
 def test_equal_axes_are_sorted_by_rate(run_of):
     rows = run_of([ours(seconds=2e-3), ours(backend="jax"), ours(backend="numpy", seconds=3e-3)]).rows
     figure = only(scaling.chapter(rows))
