@@ -39,6 +39,14 @@ def test_matrix_products_state_their_flops():
         assert flops == 8 * 8 * (8 + 8)  # 8 products and 8 additions per element
 
 
+def test_copies_go_through_more_memory_than_the_caches_hold():
+    for figure, moved, call in limits.copies():
+        copies = [np.asarray(call()) for _ in range(limits.PIECES)]
+        size = copies[0].nbytes
+        assert (figure, moved) == ("copy_bytes", 2 * size)  # read and written
+        assert len({copy.ctypes.data for copy in copies}) * size >= 1 << 27
+
+
 @pytest.mark.parametrize(
     ("flops", "moved", "precision", "expected"),
     [

@@ -60,15 +60,19 @@ def products(size: int) -> Iterator[tuple[str, float, Call]]:
 
 
 def copies() -> Iterator[tuple[str, float, Call]]:
-    """Yield a copy per library: name of the limit, bytes read and written, and the call.
+    """Yield a copy per library: name of the limit, bytes read and written, and the call, which returns the copy.
 
     Each call copies the next of several arrays, which together exceed the caches.
     """
     import numpy as np
 
+    def copied(target: Any, source: Any) -> Any:
+        np.copyto(target, source)
+        return target
+
     sources, targets = np.ones((2, PIECES, PIECE // 8))
     arrays = itertools.cycle(zip(targets, sources, strict=True))
-    yield "copy_bytes", 2.0 * PIECE, lambda: np.copyto(*next(arrays))
+    yield "copy_bytes", 2.0 * PIECE, lambda: copied(*next(arrays))
     if find_spec("torch"):
         import torch
 
