@@ -68,8 +68,9 @@ def test_bfloat16_is_close_to_float32(backend):
         assert 1e-4 < largest_difference(rounded, exact) < 3e-2
 
 
-def test_initial_weights_are_orthogonal_and_the_policy_nearly_uniform():
-    params, again, other = (init_net(np.random.default_rng(seed)) for seed in (0, 0, 1))
+@pytest.mark.parametrize(("net", "gain_of_hidden"), [("nature", 2**0.5), ("residual", 3**-0.5)])
+def test_initial_weights_are_orthogonal_and_the_policy_nearly_uniform(net, gain_of_hidden):
+    params, again, other = (init_net(np.random.default_rng(seed), net) for seed in (0, 0, 1))
     for name, weight in params.items():
         assert weight.dtype == np.float32
         np.testing.assert_array_equal(weight, again[name])
@@ -78,7 +79,7 @@ def test_initial_weights_are_orthogonal_and_the_policy_nearly_uniform():
             continue
         assert not np.array_equal(weight, other[name])
         matrix = weight.reshape(-1, weight.shape[-1]).astype(np.float64)
-        gain = {"w_logits": 0.01, "w_return": 1.0}.get(name, 2**0.5)
+        gain = {"w_logits": 0.01, "w_return": 1.0}.get(name, gain_of_hidden)
         np.testing.assert_allclose(matrix.T @ matrix, gain**2 * np.eye(weight.shape[-1]), atol=1e-6)
     obs = pictures(np.random.default_rng(2), 4)
     logits, _ = forward("numpy", "full", params, obs)
