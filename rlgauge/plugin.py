@@ -24,6 +24,7 @@ from .session import ENVIRONMENT, INTERRUPTED, INVALID, RUN, Run, measure_and_de
 if TYPE_CHECKING:
     from .artifact import Outcome
 
+CODSPEED = pytest.StashKey[bool]()  # whether the gate has set --codspeed
 WITHOUT_EFFECT = pytest.StashKey[list[str]]()  # given options that have none under the gate
 MARK = "rlgauge(cores, tolerance, outputs): cores to time a test on, and how to compare its outputs with base's"
 NONE_RAN = (
@@ -170,16 +171,14 @@ def case_names(run: Run) -> list[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Keep pytest-benchmark, which has read ``--benchmark-only``, from skipping the verdicts.
-
-    A ``conftest.py`` may skip benchmarks without ``--codspeed``, which pytest-codspeed has read.
-    """
+    """Keep pytest-benchmark, which has read ``--benchmark-only``, from skipping the verdicts; set ``--codspeed``."""
     if RUN not in session.config.stash:
         return
+    from .benchmarks.codspeed import set_option
+
     if benchmarks := getattr(session.config, "_benchmarksession", None):
         benchmarks.only = False
-    if hasattr(session.config.option, "codspeed"):
-        session.config.option.codspeed = True
+    session.config.stash[CODSPEED] = set_option(session.config)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -192,6 +191,11 @@ def pytest_collection_modifyitems(
     run = config.stash.get(RUN, None)
     collected = list(items)
     yield
+    if run and config.stash[CODSPEED]:
+        from .benchmarks.codspeed import selected_without_option
+
+        others = selected_without_option(session, collected, sys.modules[__name__])
+        items += [item for item in others if item not in items]
     if run and not session.testsfailed:
         run.source.collected = {item.nodeid for item in collected if is_benchmark(item)}
         for name in ("lfplugin", "nfplugin"):  # keep pytest's cache of results: verdicts are not results

@@ -34,7 +34,7 @@ import pytest
 from _pytest import runner
 from _pytest.unittest import TestCaseFunction
 
-from rlgauge.benchmarks import marks
+from rlgauge.benchmarks import codspeed, marks
 from rlgauge.benchmarks.finder import PackageFinder, is_inside, leave_working_tree, real_path
 from rlgauge.benchmarks.fixture import NO_WEAVE, Benchmark
 from rlgauge.benchmarks.items import PLUGINS, has_fixture, is_benchmark, missing_plugin, skip_reason
@@ -71,12 +71,13 @@ class WorkerPlugin(Runs):
         prefix: ``sys.prefix`` of the process that has started the gate.
         conftest: error message for a ``conftest.py`` that cannot be imported.
         by_conftests: what the ``conftest.py`` files have loaded, see :meth:`loaded`.
+        sets_codspeed: whether this worker has set ``--codspeed``.
     """
 
     def __init__(self, requests: TextIO, replies: TextIO, settings: dict[str, Any]) -> None:
         super().__init__(requests, replies, settings)
         self.files = LoadedFiles(settings["tree"]) if settings.get("trace") else None
-        self.conftest, self.prefix = "", settings["prefix"]
+        self.conftest, self.prefix, self.sets_codspeed = "", settings["prefix"], False
         self.by_conftests: dict[str, Any] = {}
 
     @pytest.hookimpl(wrapper=True)
@@ -221,7 +222,9 @@ class WorkerPlugin(Runs):
         return report
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, object, object]:
+    def pytest_collection_modifyitems(
+        self, session: pytest.Session, items: list[pytest.Item]
+    ) -> Generator[None, object, object]:
         """Remember all tests, including those that a hook deselects, as the gate has made the selection.
 
         A hook may change ids. An id may contain a path in this side's tree, for example that of a parameter's file: the
@@ -229,6 +232,9 @@ class WorkerPlugin(Runs):
         """
         collected = list(items)
         result = yield
+        if self.sets_codspeed:
+            others = codspeed.selected_without_option(session, collected, self)
+            items += [item for item in others if item not in items]
         own = {item.nodeid.replace(self.tree, self.root): item for item in collected}
         self.items = {self.renamed.get(name, name): item for name, item in own.items()}
         return result
@@ -248,8 +254,7 @@ class WorkerPlugin(Runs):
                 config.pluginmanager.register(object(), name)
         if config.pluginmanager.hasplugin(FORKED):
             config.pluginmanager.unregister(name=FORKED)
-        if hasattr(config.option, "codspeed"):
-            config.option.codspeed = True
+        self.sets_codspeed = codspeed.set_option(config)
         if self.files:
             self.files.take()
 
