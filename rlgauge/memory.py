@@ -18,6 +18,7 @@ from .workers import ask_both
 
 if TYPE_CHECKING:
     from .case import Case
+    from .rule import Record
     from .run import Gate
 
 NOT_MEASURED = "memory was not measured"  # begins the note on a test without counts
@@ -36,17 +37,27 @@ def measure(gate: Gate, cases: Sequence[Case]) -> None:
                 ask_both(workers, "small_pages")
                 replies = ask_both(workers, "prepare", identity=name)
                 if errors := [reply["failed"] for reply in replies if "failed" in reply]:
-                    record.words = f"{NOT_MEASURED}: {errors[0]}"
+                    not_measured(record, errors[0])
                     continue
                 if any(reply.get("once") for reply in replies):
-                    record.words = f"{NOT_MEASURED}: the test allows only one call"
+                    not_measured(record, "the test allows only one call")
                     ask_both(workers, "close", identity=name)
                     continue
                 base, head = (dict(reply) for reply in ask_both(workers, "memory", identity=name))
                 if failed := base.get("failed") or head.get("failed"):
-                    record.words = f"{NOT_MEASURED}: {failed}"
+                    not_measured(record, failed)
                     continue
                 record.memory = base, head
                 ask_both(workers, "close", identity=name)
         except PairError as error:
-            record.words = f"{NOT_MEASURED}: {error}"
+            not_measured(record, error)
+
+
+def not_measured(record: Record, reason: object) -> None:
+    """Note on a test why it has no counts, beside the note that it may have."""
+    record.words = "; ".join(filter(None, [record.words, f"{NOT_MEASURED}: {reason}"]))
+
+
+def without_counts(record: Record) -> Record:
+    """Return a copy of a record without counts of memory and the note about them, for another count."""
+    return replace(record, words=record.words.partition(NOT_MEASURED)[0].removesuffix("; "), memory=({}, {}))

@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .artifact import Artifact
-from .memory import NOT_MEASURED
+from .memory import without_counts
 from .revisions import digest, matches_any
 from .rule import Record, is_canary
 from .workers import Side
@@ -67,9 +66,7 @@ def resume(gate: Gate, before: Artifact) -> list[str]:
     if differing:
         return differing
     for name in filter(gate.timed, reusable(before.records)):
-        kept = before.records[name]
-        words = "" if kept.words.startswith(NOT_MEASURED) else kept.words  # memory is counted again, with its notes
-        gate.records[name] = replace(kept, words=words, memory=({}, {}))
+        gate.records[name] = without_counts(before.records[name])
     gate.spent = before.seconds
     return []
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlgauge.__main__ import main
+from rlgauge.memory import not_measured
 from rlgauge.resume import conditions, fingerprints, hash_of_installed, resume
 from rlgauge.rule import Record, Rule
 from rlgauge.run import Gate
@@ -84,18 +85,17 @@ def test_a_resumed_run_keeps_the_pairs_and_measures_canaries_anew(toy, interrupt
 
 
 @pytest.mark.parametrize(
-    ("words", "kept"),
-    [
-        ("its first call takes 50 times as long as later calls; only the later calls are timed", True),
-        ("memory was not measured: the test allows only one call", False),  # it is counted again
-    ],
+    "words", ["", "its first call takes 50 times as long as later calls; only the later calls are timed"]
 )
-def test_the_note_on_a_test_is_kept_unless_it_is_about_memory(tmp_path, words, kept):
+def test_the_note_on_a_test_is_kept_but_not_one_about_memory_which_is_counted_again(tmp_path, words):
     gate = Gate("b" * 40, "h", (), (), {SLOW: Record()}, tmp_path, Rule(), 0, 1.0)
-    before = gate.artifact(complete=False)
-    before.records = {SLOW: Record(screen=[[(1.0, 1.0)]], words=words)}
+    before, record = gate.artifact(complete=False), Record(screen=[[(1.0, 1.0)]], words=words)
+    before.records = {SLOW: record}
+    not_measured(record, "the test allows only one call")
+    memory = "memory was not measured: the test allows only one call"
+    assert record.words == (f"{words}; {memory}" if words else memory)
     assert resume(gate, before) == []
-    assert gate.records[SLOW] == Record(screen=[[(1.0, 1.0)]], words=words if kept else "")
+    assert gate.records[SLOW] == Record(screen=[[(1.0, 1.0)]], words=words)
 
 
 def test_files_that_the_run_writes_are_no_change(tmp_path):
