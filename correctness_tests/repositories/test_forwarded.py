@@ -58,7 +58,9 @@ def test_last_failed_and_stepwise_select_by_earlier_runs(chosen, by_cache):
     assert selects_by_cache(SimpleNamespace(getoption=chosen.get)) is by_cache
 
 
-def test_arguments_in_a_file_are_forwarded_like_others(tmp_path):
+def test_arguments_in_a_file_are_forwarded_like_others(tmp_path, monkeypatch):
     file = tmp_path / "words.txt"
     file.write_text("\n".join(["-k", "fast", "--gate-strict", *FILES]))
     assert forwarded(run_with([f"@{file}", "-x", "@absent.txt"])) == ["-k", "fast", "-x", "@absent.txt"]
+    monkeypatch.setenv("PYTEST_ADDOPTS", f"@{file}")
+    assert forwarded(run_with(FILES)) == forwarded(None)[:2] == ["-k", "fast"]

@@ -53,7 +53,8 @@ runpy.run_module("rlgauge.benchmarks.worker", run_name="__main__", alter_sys=Tru
 
 def forwarded(run: pytest.Config | None) -> list[str]:
     """Return the run's arguments that workers need too: all but its files, its reports and the gate's options."""
-    in_variable = shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))  # pytest reads it first; workers do not inherit it
+    # pytest reads it first; workers do not inherit it
+    in_variable = expanded(shlex.split(os.environ.get("PYTEST_ADDOPTS", "")))
     if run is None:
         return for_workers(in_variable, ())
     files = list(map(str, run.args)) if run.args_source.name == "ARGS" else []  # others come from the settings
