@@ -49,6 +49,8 @@ class Project:
     def __init__(self, root: Path, config: Config, run: pytest.Config | None) -> None:
         self.root, self.config, self.run = root.resolve(), config, run
         self.top = revisions.top_of(root)
+        if os.pathsep in str(self.top):
+            raise GateError(f"{self.top}: PYTHONPATH cannot name a folder with a colon; rename it")
         self.inipath: Path | None = run.inipath if run else None
         self.pythonpath = list(map(Path, run.getini("pythonpath"))) if run else []
         started_in = Path(run.invocation_params.dir).resolve() if run else self.root
