@@ -135,7 +135,8 @@ def test_skipped(benchmark):
 
 
 def test_data(benchmark, pytestconfig):
-    inside, beside = map(pathlib.Path, pytestconfig.getoption("--data").split(","))
+    inside, linked, beside = map(pathlib.Path, pytestconfig.getoption("--data").split(","))
+    assert linked == inside
     assert str(pathlib.Path(__file__).parents[1]) in str(inside)
     assert beside.read_text() == "beside"
     benchmark(sorting.kept, NUMBERS)
@@ -188,10 +189,10 @@ def ran(tmp_path_factory):
         str(beside): "beside",
         ".rlgauge/cache": "cached",
     })  # fmt: skip
-    options = "-s", f"--data={made.root / 'toy'},{beside}"
+    options = "-s", f"--data={made.root / 'toy'},{folder}/link/toy,{beside}"
     (folder / "link").symlink_to(made.root)
     files = {"TOY_FILE": f"{made.root}/toy/sorting.py", "TOY_CACHE": f"{made.root}/.rlgauge/cache"}
-    files |= {"TOY_LINKED": f"{folder}/link/toy/sorting.py"}
+    files |= {"TOY_LINKED": f"{folder}/link/toy/sorting.py", "PWD": f"{folder}/link"}  # as in a shell
     ran = made.gate("HEAD", folder, *options, rule=QUICK, PYTEST_PLUGINS="given", PYTHONPATH=str(site), **files)
     assert ran.code == 1, ran.text  # test_flaky fails
     return ran

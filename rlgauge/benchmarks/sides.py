@@ -205,6 +205,11 @@ class ProjectSides(Project):
         copies = {name: str(tree / path.removeprefix(top)) for name, path in paths.items() if path.startswith(top)}
         return {**users, **{name: copy for name, copy in copies.items() if os.path.isfile(copy)}}
 
+    def names_in_shell(self) -> list[str]:
+        """Return other paths of the top level by which the user's shell knows it, through links above it."""
+        shell = Path(os.environ.get("PWD", os.sep))
+        return [str(path) for path in (shell, *shell.parents) if path != self.top and real_path(path) == str(self.top)]
+
     def renamed_on(self, name: str) -> Mapping[str, str]:
         """Return head's id of each renamed test by its id on a side, ``base`` or ``head``."""
         return self.renamed if name == "base" else {}
@@ -229,7 +234,8 @@ class ProjectSides(Project):
             trace: record which files are loaded.
         """
         ini = self.ini_file()
-        top = re.compile(rf"(?<![\w.-]){re.escape(str(self.top))}(?![\w.-])")  # but not /top-2 or /data/top
+        names = "|".join(map(re.escape, [str(self.top), *self.names_in_shell()]))
+        top = re.compile(rf"(?<![\w.-])({names})(?![\w.-])")  # but not /top-2 or /data/top
         selection = [top.sub(lambda _: str(tree), word) for word in [*command.forwarded(self.run), *self.arguments]]
         options = [f"--rootdir={tree / self.relative(self.root)}"]
         inipath = tree / ini if ini else self.inipath
