@@ -92,8 +92,8 @@ def scratch(folder: Path | None) -> Iterator[Path]:
 
 
 def run_gate(repository: Path) -> int:
-    """Run the gate in a repository; return its exit code. The user's options could select no test."""
-    variables = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    """Run the gate in a repository; return its exit code. The user's variables for pytest could select no test."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     with subprocess.Popen([sys.executable, "-m", *GATE, "--quiet"], cwd=repository, env=variables) as gate:
         try:
             return gate.wait()

@@ -37,7 +37,7 @@ def test_an_interrupted_demo_lets_the_gate_tidy_up_and_leaves_the_repository_of_
     users = Repository(tmp_path / "users", {"a.py": ""})
     before = users.git("rev-parse", "HEAD")
     hook = {"GIT_DIR": str(users.root / ".git"), "GIT_WORK_TREE": str(users.root)}
-    variables = {**os.environ, **hook, "PYTEST_ADDOPTS": "-k none_of_these"}
+    variables = {**os.environ, **hook, "PYTEST_ADDOPTS": "-k none_of_these", "PYTEST_XDIST_WORKER": "gw0"}
     with started([*COMMAND, "kept"], cwd=tmp_path, stderr=subprocess.STDOUT, env=variables) as process:
         assert eventually(lambda: list(tmp_path.glob("kept/.git/rlgauge/run-*/sides/head")), 60)
         process.send_signal(signal.SIGTERM)
