@@ -24,7 +24,6 @@ from .session import ENVIRONMENT, INTERRUPTED, INVALID, RUN, Run, measure_and_de
 if TYPE_CHECKING:
     from .artifact import Outcome
 
-CODSPEED = pytest.StashKey[bool]()  # whether the gate has set --codspeed
 WITHOUT_EFFECT = pytest.StashKey[list[str]]()  # given options that have none under the gate
 MARK = "rlgauge(cores, tolerance, outputs): cores to time a test on, and how to compare its outputs with base's"
 NONE_RAN = (
@@ -178,7 +177,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
     if benchmarks := getattr(session.config, "_benchmarksession", None):
         benchmarks.only = False
-    session.config.stash[CODSPEED] = set_option(session.config)
+    set_option(session.config)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -191,11 +190,10 @@ def pytest_collection_modifyitems(
     run = config.stash.get(RUN, None)
     collected = list(items)
     yield
-    if run and config.stash[CODSPEED]:
-        from .benchmarks.codspeed import selected_without_option
+    if run:
+        from .benchmarks.codspeed import add_those_without_option
 
-        others = selected_without_option(session, collected, sys.modules[__name__])
-        items += [item for item in others if item not in items]
+        add_those_without_option(session, collected, items, sys.modules[__name__])
     if run and not session.testsfailed:
         run.source.collected = {item.nodeid for item in collected if is_benchmark(item)}
         for name in ("lfplugin", "nfplugin"):  # keep pytest's cache of results: verdicts are not results

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from .items import is_benchmark
 
-if TYPE_CHECKING:
-    import pytest
+CHANGED = pytest.StashKey[bool]()  # whether the option has been set here
 
 
-def set_option(config: pytest.Config) -> bool:
-    """Set ``--codspeed``, without which a ``conftest.py`` may skip all benchmarks; return whether this changed it."""
-    changed = not getattr(config.option, "codspeed", True)
-    if changed:
+def set_option(config: pytest.Config) -> None:
+    """Set ``--codspeed`` if it exists: without it, a ``conftest.py`` may skip all benchmarks."""
+    config.stash[CHANGED] = not getattr(config.option, "codspeed", True)
+    if config.stash[CHANGED]:
         config.option.codspeed = True
-    return changed
 
 
-def selected_without_option(
-    session: pytest.Session, collected: Sequence[pytest.Item], own: object
-) -> list[pytest.Item]:
-    """Return the benchmarks that hooks select if ``--codspeed`` is not set: with it, they may select fewer.
+def add_those_without_option(
+    session: pytest.Session, collected: Sequence[pytest.Item], items: list[pytest.Item], own: object
+) -> None:
+    """Add the benchmarks that hooks select if ``--codspeed`` is not set: with it, they may select fewer.
 
-    The hooks get copies of the collected tests, since they may skip them. `own` is the plugin whose hook is left out.
+    `items` are those that they have selected with it. The hooks get copies of the collected tests, since they may skip
+    them. `own` is the plugin whose hook is left out.
     """
     config, copies = session.config, [copy(item) for item in collected]
+    if not config.stash[CHANGED]:
+        return
     for item in copies:
         item.own_markers = [*item.own_markers]
     selected = [*copies]
@@ -42,4 +45,5 @@ def selected_without_option(
         if reporter:
             reporter.stats["deselected"] = deselected
     kept = {*map(id, selected)}
-    return [item for item, other in zip(collected, copies) if id(other) in kept and is_benchmark(item)]
+    others = [item for item, other in zip(collected, copies) if id(other) in kept and is_benchmark(item)]
+    items += [item for item in others if item not in items]

@@ -1,9 +1,10 @@
-"""Record which files of a tree a process imports or opens."""
+"""Record which files of a tree a process imports or opens, and which libraries it maps."""
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 OPEN_EVENTS = ("open", "ctypes.dlopen", "sqlite3.connect")  # audit events whose first argument is a path
@@ -46,3 +47,20 @@ class LoadedFiles:
         self.files, self.spawned = set(), False
         inside = [file[len(self.prefix) :] for file in files if file.startswith(self.prefix)]
         return {"files": sorted(file for file in inside if "__pycache__" not in file), "spawned": spawned}
+
+
+class EarlyFiles:
+    """A plugin that forgets the files that pytest and plugins open before the ``conftest.py`` files are loaded."""
+
+    def __init__(self, files: LoadedFiles) -> None:
+        self.files = files
+
+    def pytest_load_initial_conftests(self) -> None:
+        """Forget the files so far; pytest's own hook, which loads the ``conftest.py`` files, comes last."""
+        self.files.take()
+
+
+def mapped_libraries() -> set[str]:
+    """Return the files of the shared libraries that this process has loaded."""
+    lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
+    return {line.split(maxsplit=5)[5] for line in lines if " r-xp " in line and ".so" in line}

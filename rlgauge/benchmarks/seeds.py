@@ -26,3 +26,8 @@ def seed_all() -> None:
         torch.manual_seed(worker.SEED)
     if seed_faker := getattr(getattr(sys.modules.get("faker"), "Faker", None), "seed", None):
         seed_faker(worker.SEED)
+
+
+def seed_of(text: str) -> int:
+    """Return the number that ``--randomly-seed`` gives; like pytest-randomly's, it is always a number."""
+    return int(text) if text.isdecimal() else worker.SEED

@@ -38,9 +38,9 @@ from rlgauge.benchmarks import codspeed, marks
 from rlgauge.benchmarks.finder import PackageFinder, is_inside, leave_working_tree, real_path
 from rlgauge.benchmarks.fixture import NO_WEAVE, Benchmark
 from rlgauge.benchmarks.items import PLUGINS, has_fixture, is_benchmark, missing_plugin, skip_reason
-from rlgauge.benchmarks.loaded import LoadedFiles
+from rlgauge.benchmarks.loaded import EarlyFiles, LoadedFiles, mapped_libraries
 from rlgauge.benchmarks.runs import Runs, last_line, one_line
-from rlgauge.benchmarks.seeds import seed_all
+from rlgauge.benchmarks.seeds import seed_all, seed_of
 from rlgauge.benchmarks.timed import MisuseError
 from rlgauge.options import OVERRIDDEN, add_options
 from rlgauge.parameters import describe_parameters
@@ -71,13 +71,12 @@ class WorkerPlugin(Runs):
         prefix: ``sys.prefix`` of the process that has started the gate.
         conftest: error message for a ``conftest.py`` that cannot be imported.
         by_conftests: what the ``conftest.py`` files have loaded, see :meth:`loaded`.
-        sets_codspeed: whether this worker has set ``--codspeed``.
     """
 
     def __init__(self, requests: TextIO, replies: TextIO, settings: dict[str, Any]) -> None:
         super().__init__(requests, replies, settings)
         self.files = LoadedFiles(settings["tree"]) if settings.get("trace") else None
-        self.conftest, self.prefix, self.sets_codspeed = "", settings["prefix"], False
+        self.conftest, self.prefix = "", settings["prefix"]
         self.by_conftests: dict[str, Any] = {}
 
     @pytest.hookimpl(wrapper=True)
@@ -232,9 +231,7 @@ class WorkerPlugin(Runs):
         """
         collected = list(items)
         result = yield
-        if self.sets_codspeed:
-            others = codspeed.selected_without_option(session, collected, self)
-            items += [item for item in others if item not in items]
+        codspeed.add_those_without_option(session, collected, items, self)
         own = {item.nodeid.replace(self.tree, self.root): item for item in collected}
         self.items = {self.renamed.get(name, name): item for name, item in own.items()}
         return result
@@ -254,7 +251,7 @@ class WorkerPlugin(Runs):
                 config.pluginmanager.register(object(), name)
         if config.pluginmanager.hasplugin(FORKED):
             config.pluginmanager.unregister(name=FORKED)
-        self.sets_codspeed = codspeed.set_option(config)
+        codspeed.set_option(config)
         if self.files:
             self.files.take()
 
@@ -366,28 +363,6 @@ class WorkerPlugin(Runs):
         prefixes = [path for path in (*paths, *map(real_path, paths)) if path.startswith(inside)]
         allowed = tuple(f"{folder}{os.sep}" for folder in (*prefixes, real_path(str(Path(__file__).parents[1]))))
         return file.startswith(inside) and not file.startswith(allowed)
-
-
-class EarlyFiles:
-    """A plugin that forgets the files that pytest and plugins open before the ``conftest.py`` files are loaded."""
-
-    def __init__(self, files: LoadedFiles) -> None:
-        self.files = files
-
-    def pytest_load_initial_conftests(self) -> None:
-        """Forget the files so far; pytest's own hook, which loads the ``conftest.py`` files, comes last."""
-        self.files.take()
-
-
-def mapped_libraries() -> set[str]:
-    """Return the files of the shared libraries that this process has loaded."""
-    lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
-    return {line.split(maxsplit=5)[5] for line in lines if " r-xp " in line and ".so" in line}
-
-
-def seed_of(text: str) -> int:
-    """Return the number that ``--randomly-seed`` gives; like pytest-randomly's, it is always a number."""
-    return int(text) if text.isdecimal() else worker.SEED
 
 
 def restore_sigterm() -> None:
