@@ -361,7 +361,7 @@ def table(results: Path) -> str:
         lines.append(f"| {' | '.join(map(str, cells))} |")
     asked = {row["package"] for row in starts.values() if row["run"] == "slowdown"}
     share = f"{sum(found.values())} of {len(asked)} packages"
-    lines += ["", f"In {share}, the first valid run found the slowdown and reported nothing else."]
+    lines += ["", f"In {share}, the first valid run found the slowdown and called no unaffected benchmark slower."]
     for run, where in (("aa", "identical code"), ("slowdown", "benchmarks that the slowdown does not affect")):
         if judged[run]:
             most = rate_interval(alarms[run], judged[run])[1]
