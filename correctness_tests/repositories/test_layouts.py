@@ -241,6 +241,16 @@ def test_an_import_from_the_working_tree_is_refused(tmp_path, above):
     assert f"base imports {hidden / 'deep.py'} from the repository instead of its own tree" in text
 
 
+def test_an_import_from_a_sides_own_tree_through_a_link_is_allowed(tmp_path):
+    made = Repository(tmp_path / "real/repository", {"pkg/__init__.py": "", "hidden/deep.py": work(slow=100)})
+    (tmp_path / "link").symlink_to("real")
+    front = f"import os\nimport sys\n\nown = os.path.relpath(os.path.dirname(__file__), {str(tmp_path / 'real')!r})\n"
+    front += f"sys.path.insert(0, os.path.join({str(tmp_path / 'link')!r}, own, '../hidden'))\n"
+    made.commit("tests", files_timing("deep") | {"tests/conftest.py": front + CLOCK})
+    code, text = gated(made, tmp_path, COLLECT, against="tests")
+    assert (code, "1 unchanged" in text) == (0, True), text
+
+
 def test_each_side_imports_its_source_although_a_build_in_an_ignored_folder_is_on_the_path(tmp_path):
     made = Repository(tmp_path / "repository", {"src/pkg/__init__.py": work(slow=100), **files_timing("pkg")})
     # such as build/__editable__.pkg-1, which a strict editable install of setuptools adds to the path

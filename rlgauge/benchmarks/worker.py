@@ -357,12 +357,12 @@ class WorkerPlugin(Runs):
         inside = f"{self.root}{os.sep}"
         if "site-packages" in file or file.startswith(f"{self.folder}{os.sep}"):
             return False
-        if not file.startswith(inside):  # a folder above the repository may have another name
-            file = real_path(file)
-        paths = (self.prefix, sys.prefix, sys.base_prefix, self.temporary)
-        prefixes = [path for path in (*paths, *map(real_path, paths)) if path.startswith(inside)]
-        allowed = tuple(f"{folder}{os.sep}" for folder in (*prefixes, real_path(str(Path(__file__).parents[1]))))
-        return file.startswith(inside) and not file.startswith(allowed)
+        real = file if file.startswith(inside) else real_path(file)  # a folder above may be a link
+        if not real.startswith(inside):
+            return False
+        paths = self.folder, self.prefix, sys.prefix, sys.base_prefix, self.temporary, str(Path(__file__).parents[1])
+        kept = [f"{path}{os.sep}" for path in (*paths, *map(real_path, paths)) if path.startswith(inside)]
+        return not real.startswith(tuple(kept))
 
 
 def restore_sigterm() -> None:
