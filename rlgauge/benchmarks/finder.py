@@ -17,7 +17,12 @@ TEST_FOLDER = re.compile("(tests?|testing|bench(es|marks?|marking|s)?|perf(orman
 TESTS = re.compile(f"{TEST_FOLDER.pattern}|conftest|(test|bench|perf)_.*|.*_(test|bench|benchmark)s?", re.IGNORECASE)
 # attributes that hold module names in the import finders of editable installs (meson-python, scikit-build-core)
 KNOWN = "_top_level_modules", "known_source_files", "known_wheel_files"
-real_path = functools.cache(os.path.realpath)
+
+
+@functools.cache
+def real_path(path: str | os.PathLike[str]) -> str:
+    """Return a path without symbolic links."""
+    return os.path.realpath(path)
 
 
 class PackageFinder(MetaPathFinder):
