@@ -157,6 +157,7 @@ def test_variables(benchmark):
     for name in ("TOY_FILE", "TOY_LINKED"):
         assert pathlib.Path(os.environ[name]).samefile(pathlib.Path(__file__).parents[1] / "toy/sorting.py")
     assert pathlib.Path(os.environ["TOY_CACHE"]).read_text() == "cached"
+    assert os.environ["TOY_FOLDER"].endswith("/link/toy/")
     benchmark(sorting.kept, NUMBERS)
 
 
@@ -188,11 +189,13 @@ def ran(tmp_path_factory):
         str(site / "given.py"): GIVEN,
         str(beside): "beside",
         ".rlgauge/cache": "cached",
+        "toy/toy": "",
     })  # fmt: skip
     options = "-s", f"--data={made.root / 'toy'},{folder}/link/toy,{beside}"
     (folder / "link").symlink_to(made.root)
     files = {"TOY_FILE": f"{made.root}/toy/sorting.py", "TOY_CACHE": f"{made.root}/.rlgauge/cache"}
     files |= {"TOY_LINKED": f"{folder}/link/toy/sorting.py", "PWD": f"{folder}/link"}  # as in a shell
+    files["TOY_FOLDER"] = f"{folder}/link/toy/"  # which holds a file of the same name
     ran = made.gate("HEAD", folder, *options, rule=QUICK, PYTEST_PLUGINS="given", PYTHONPATH=str(site), **files)
     assert ran.code == 1, ran.text  # test_flaky fails
     return ran

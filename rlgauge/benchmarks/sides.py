@@ -198,8 +198,9 @@ class ProjectSides(Project):
         """Return the user's environment variables; one that names a file in the repository names its copy in a tree."""
         users, top = os.environ if self.environment is None else self.environment, f"{self.top}{os.sep}"
         paths = {  # a folder above the repository may have another name
-            name: value if value.startswith(top) else os.path.join(real_path(os.path.dirname(value)), Path(value).name)
+            name: value if value.startswith(top) else os.path.join(real_path(folder), file)
             for name, value in users.items()
+            for folder, file in [os.path.split(value)]
             if os.path.isabs(value)
         }
         copies = {name: str(tree / path.removeprefix(top)) for name, path in paths.items() if path.startswith(top)}
@@ -207,7 +208,7 @@ class ProjectSides(Project):
 
     def names_in_shell(self) -> list[str]:
         """Return other paths of the top level by which the user's shell knows it, through links above it."""
-        shell = Path(os.environ.get("PWD", os.sep))
+        shell = Path(os.sep, os.environ.get("PWD", ""))
         return [str(path) for path in (shell, *shell.parents) if path != self.top and real_path(path) == str(self.top)]
 
     def renamed_on(self, name: str) -> Mapping[str, str]:
