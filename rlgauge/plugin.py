@@ -190,11 +190,10 @@ def pytest_collection_modifyitems(
     run = config.stash.get(RUN, None)
     collected = list(items)
     yield
-    if run:
+    if run and not session.testsfailed:
         from .benchmarks.codspeed import add_those_without_option
 
         add_those_without_option(session, collected, items, sys.modules[__name__])
-    if run and not session.testsfailed:
         run.source.collected = {item.nodeid for item in collected if is_benchmark(item)}
         for name in ("lfplugin", "nfplugin"):  # keep pytest's cache of results: verdicts are not results
             if config.pluginmanager.hasplugin(name):

@@ -28,9 +28,10 @@ def add_those_without_option(
     `items` are those that they have selected with it. The hooks get copies of the collected tests, since they may skip
     them. `own` is the plugin whose hook is left out.
     """
-    config, copies = session.config, [copy(item) for item in collected]
+    config = session.config
     if not config.stash[CHANGED]:
         return
+    copies = [copy(item) for item in collected]
     for item in copies:
         item.own_markers = [*item.own_markers]
     selected = [*copies]
@@ -44,6 +45,6 @@ def add_those_without_option(
         config.option.codspeed = True
         if reporter:
             reporter.stats["deselected"] = deselected
-    kept = {*map(id, selected)}
-    others = [item for item, other in zip(collected, copies) if id(other) in kept and is_benchmark(item)]
-    items += [item for item in others if item not in items]
+    kept, known = {*map(id, selected)}, {*map(id, items)}
+    others = [item for item, other in zip(collected, copies) if id(other) in kept and id(item) not in known]
+    items += filter(is_benchmark, others)
