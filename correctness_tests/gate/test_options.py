@@ -52,7 +52,8 @@ def test_a_mistake_is_one_line_and_overwrites_nothing(run_gate, tmp_path, option
     [
         (
             "test_plain",
-            "def test_it():\n    pass\n",
+            "import pytest\n\n\n@pytest.mark.parametrize('benchmark', ['a parameter'])\n"
+            "def test_it(benchmark):\n    pass\n",
             ["-k", "it"],
             "none of 1 selected test uses the fixture or mark benchmark, and -k 'it' may deselect others",
         ),
@@ -61,7 +62,7 @@ def test_a_mistake_is_one_line_and_overwrites_nothing(run_gate, tmp_path, option
             "import pytest\n\n\n@pytest.fixture\ndef benchmark():\n    return print\n\n\n"
             "def test_it(benchmark):\n    benchmark()\n",
             ["-k", "it"],
-            "test_replaced replaces the plugin's fixture: define its own only if the plugin is not installed",
+            "test_replaced replaces the plugin's fixture: define it only if the plugin is not installed",
         ),
         (
             "test_skipped",

@@ -17,9 +17,13 @@ PLUGINS = "pytest_benchmark", "pytest_codspeed"  # modules of the fixtures that 
 
 def has_fixture(item: pytest.Item) -> bool:
     """Return whether a test uses a plugin's benchmark fixture, itself or through fixtures of the project."""
+    return any(is_plugins(item, name) if name in FIXTURES else is_alias(item, name) for name in fixture_names(item))
+
+
+def fixture_names(item: pytest.Item) -> set[str]:
+    """Return the names of a test's fixtures, except parameters."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    names = {*getattr(item, "fixturenames", ())} - {*parameters}
-    return any(is_plugins(item, name) if name in FIXTURES else is_alias(item, name) for name in names)
+    return {*getattr(item, "fixturenames", ())} - {*parameters}
 
 
 def asks_for_fixture(item: pytest.Item) -> bool:
@@ -62,7 +66,7 @@ def is_plugins(item: pytest.Item, name: str) -> bool:
 
 def replacing_module(item: pytest.Item) -> str | None:
     """Return the module whose own fixture a test uses instead of a plugin's benchmark fixture, else None."""
-    known, used = definitions(item), FIXTURES.keys() & {*getattr(item, "fixturenames", ())}
+    known, used = definitions(item), FIXTURES.keys() & fixture_names(item)
     modules = [known[name][-1].func.__module__ for name in used if known.get(name) and not is_plugins(item, name)]
     return str(modules[0]) if modules else None
 

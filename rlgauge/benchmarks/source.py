@@ -105,7 +105,7 @@ class Benchmarks(ProjectSides):
             given = self.selection()
             hint = f", and {given} may deselect others" if given else ""
             if replaced := next(filter(None, map(replacing_module, items)), None):
-                hint = f"; {replaced} replaces the plugin's fixture: define its own only if the plugin is not installed"
+                hint = f"; {replaced} replaces the plugin's fixture: define it only if the plugin is not installed"
             tests = number_of(len(items), "selected test")
             raise GateError(f"no benchmark is selected: none of {tests} uses the fixture or mark benchmark{hint}")
         for item in chosen:
