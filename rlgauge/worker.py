@@ -22,7 +22,6 @@ import time
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from .output_files import save
@@ -38,6 +37,7 @@ THRESHOLDS, UNREACHED = gc.get_threshold(), 1 << 24
 # A waiting test may have replaced the functions of the modules. Fake file systems replace these functions everywhere,
 # except inside partial objects.
 DUMPS, LOADS, LIST_FILES = json.dumps, json.loads, functools.partial(os.listdir)
+OPEN = functools.partial[Any](open)
 
 
 def begin() -> TextIO:
@@ -196,8 +196,8 @@ class Requests:
         report to it, such as NumPy, but not torch or JAX.
         """
         if not allocated:
-            status = Path("/proc/self/status").read_text()  # getrusage also counts the parent's memory before exec
-            peak = re.search(r"^VmHWM:\s*(\d+) kB", status, re.MULTILINE)
+            # getrusage also counts the parent's memory before exec
+            peak = re.search(r"^VmHWM:\s*(\d+) kB", about_process("status"), re.MULTILINE)
             if not peak:
                 return {"failed": "/proc/self/status has no VmHWM on this system"}
             return {"bytes": 1024 * int(peak[1])}
@@ -243,7 +243,13 @@ def is_own(process: int) -> bool:
 
 def size_in_bytes() -> int:
     """Return the virtual size of this process."""
-    return resource.getpagesize() * int(Path("/proc/self/statm").read_text().split()[0])
+    return resource.getpagesize() * int(about_process("statm").split()[0])
+
+
+def about_process(name: str) -> str:
+    """Return the content of a file about this process in ``/proc/self``."""
+    with OPEN(f"/proc/self/{name}") as file:
+        return str(file.read())
 
 
 def save_output(path: str | None, output: Any, hidden: Sequence[str] = ()) -> None:
