@@ -168,7 +168,9 @@ def test_bisect_gives_a_test_all_cores_where_its_mark_says_so(toy):
     toy.commit("crowded", {FILE: tests, "toy/sorting.py": f"import os\n\n{work(slow=units, kept=100)}"})
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, range(os.cpu_count()))
-    code, text = toy.run("rlgauge", "bisect", SLOW, "start", "HEAD", "--rule", QUICK)
-    os.sched_setaffinity(0, before)
+    try:
+        code, text = toy.run("rlgauge", "bisect", SLOW, "start", "HEAD", "--rule", QUICK)
+    finally:
+        os.sched_setaffinity(0, before)
     assert code == 0, text
     assert text.splitlines()[-1].startswith(f"slowed by {toy.git('rev-parse', '--short=12', 'crowded')} +")
