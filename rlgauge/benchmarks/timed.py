@@ -294,7 +294,7 @@ def compiling_anew() -> Iterator[None]:
 def is_used_up(value: Iterator[Any]) -> bool:
     """Return whether an iterator is a generator or another built-in one, and has no further items.
 
-    The check takes an item out of an iterator that is neither endless nor a generator, unless that is compiled.
+    The check takes an item out of it, unless it is endless or one of Python's own generators.
     """
     if inspect.isgenerator(value):
         return value.gi_frame is None
