@@ -192,8 +192,10 @@ def test_a_mistake_is_one_line(source, tmp_path, how, message):
 
 def test_a_path_that_pythonpath_cannot_name_is_refused(tmp_path):
     made = Repository(tmp_path / "a:b", {"pkg/__init__.py": ""})
-    with pytest.raises(GateError, match=f"^{made.root}: PYTHONPATH cannot name a folder with a colon; rename it$"):
-        Benchmarks(made.root, Config(), None)
+    made.git("worktree", "add", "--quiet", str(tmp_path / "work"))
+    for root, named in ((made.root, made.root), (tmp_path / "work", made.root / ".git")):
+        with pytest.raises(GateError, match=f"^{named}: PYTHONPATH cannot name a folder with a colon; rename it$"):
+            Benchmarks(root, Config(), None)
 
 
 def test_the_last_matching_pattern_counts_and_overrides_the_mark(source):

@@ -49,14 +49,15 @@ class Project:
     def __init__(self, root: Path, config: Config, run: pytest.Config | None) -> None:
         self.root, self.config, self.run = root.resolve(), config, run
         self.top = revisions.top_of(root)
-        if os.pathsep in str(self.top):
-            raise GateError(f"{self.top}: PYTHONPATH cannot name a folder with a colon; rename it")
         self.inipath: Path | None = run.inipath if run else None
         self.pythonpath = list(map(Path, run.getini("pythonpath"))) if run else []
         started_in = Path(run.invocation_params.dir).resolve() if run else self.root
         self.start = started_in if started_in.is_relative_to(self.top) else self.root
         self.settings = settings_folder(root, self.start).resolve()
         self.cache, self.artifact = revisions.common_folder(root) / "rlgauge", root / FOLDER / "gate.json"
+        for folder in (self.top, self.cache.parent):
+            if os.pathsep in str(folder):
+                raise GateError(f"{folder}: PYTHONPATH cannot name a folder with a colon; rename it")
         self.build = (run and run.getoption("gate_build")) or config.build
         if self.build and (config.lock or config.depends):
             other = "lock" if config.lock else "depends"
