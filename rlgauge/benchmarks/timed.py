@@ -100,9 +100,10 @@ class TimedFunction:
         except (StopIteration, IndexError) as error:
             if isinstance(error, IndexError) and not self.has_set_up:
                 raise
+            why = f" ({error})" if str(error) else ""
             raise MisuseError(
-                "setup has no more arguments: the gate makes more calls than the test asks for; repeat the arguments, "
-                "for example with itertools.cycle"
+                f"setup has no more arguments{why}: the gate makes more calls than the test asks for; repeat the "
+                "arguments, for example with itertools.cycle"
             ) from error
         self.has_set_up = True
         if not returned:
