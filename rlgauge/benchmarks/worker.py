@@ -355,7 +355,7 @@ class WorkerPlugin(Runs):
     def is_shared(self, file: str) -> bool:
         """Return whether a file belongs to the repository itself, so that both sides share it."""
         inside = f"{self.root}{os.sep}"
-        if "site-packages" in file or file.startswith(f"{self.folder}{os.sep}"):
+        if not os.path.isabs(file) or "site-packages" in file or file.startswith(f"{self.folder}{os.sep}"):
             return False
         real = file if file.startswith(inside) else real_path(file)  # a folder above may be a link
         if not real.startswith(inside):
