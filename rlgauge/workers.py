@@ -39,6 +39,11 @@ COMPILER_CACHES = (
     "TORCH_EXTENSIONS_DIR",  # torch keeps an extension by its name: both sides would load the same one
     "WARP_CACHE_PATH",
 )  # fmt: skip
+# Programs from JAX's cache and new ones differ in speed by a few percent. By default, only those that compile for over a
+# second are kept, which could be one side's alone.
+KEEP_ALL_PROGRAMS = {
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}  # fmt: skip
 
 
 class WorkerError(Exception):
@@ -109,7 +114,8 @@ def cache_variables(folder: Path, inherited: Mapping[str, str]) -> dict[str, str
     compiled = {name: str(folder / "compiled" / name.partition("_")[0].lower()) for name in COMPILER_CACHES}
     flags = [*filter(None, [inherited.get("PYTENSOR_FLAGS")]), f"base_compiledir={folder / 'compiled' / 'pytensor'}"]
     compiled["PYTENSOR_FLAGS"] = ",".join(flags)  # PyTensor keeps a kernel by its name, too
-    return compiled | {"PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": ""}  # empty means not set
+    bytecode = {"PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": ""}  # empty means not set
+    return compiled | KEEP_ALL_PROGRAMS | bytecode
 
 
 class Worker(AbstractContextManager["Worker"]):

@@ -1,0 +1,45 @@
+"""Benchmarks of the suite in a worker of the gate, which refuses what both sides would share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rlgauge.benchmarks.source import Benchmarks
+from rlgauge.config import read, settings_folder
+from rlgauge.layout import laid_out
+from rlgauge.workers import Worker
+
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = {
+    backend: f"perf_tests/test_pirl.py::test_forward[full-{backend}-32-host-32]"
+    for backend in ("numpy", "torch", "torch-trace", "onnx", "jax")
+}
+
+
+@pytest.fixture(scope="module")
+def started():
+    """A worker of the working tree, and the directory of the run."""
+    source = Benchmarks(ROOT, read(settings_folder(ROOT)), None, limit=300)
+    source.names = [*BENCHMARKS.values()]
+    with laid_out(source, ROOT) as layout:
+        with Worker(layout.side(None, "head"), sorted(os.sched_getaffinity(0)), 1, 300) as worker:
+            worker.ask("hello")
+            worker.reply()
+            yield worker, layout.folder
+
+
+@pytest.mark.parametrize("backend", BENCHMARKS)
+def test_a_benchmark_of_each_backend_is_timed(started, backend):
+    worker, folder = started
+    worker.ask("prepare", identity=BENCHMARKS[backend], output=None, exact=True)
+    prepared = worker.reply()
+    if "skipped" in prepared:
+        pytest.skip(prepared["skipped"])
+    assert "failed" not in prepared
+    worker.ask("measure", identity=BENCHMARKS[backend])
+    assert worker.reply()["call"] > 0
+    worker.ask("close", identity=BENCHMARKS[backend])
+    assert "failed" not in worker.reply()
+    if backend == "jax":  # it compiles in well under a second; other processes of this side must load it, too
+        assert [*folder.rglob("compiled/jax/*-cache")]
