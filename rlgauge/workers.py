@@ -39,8 +39,8 @@ COMPILER_CACHES = (
     "TORCH_EXTENSIONS_DIR",  # torch keeps an extension by its name: both sides would load the same one
     "WARP_CACHE_PATH",
 )  # fmt: skip
-# Programs from JAX's cache and new ones differ in speed by a few percent. By default, only those that compile for over a
-# second are kept, which could be one side's alone.
+# Programs from JAX's cache and new ones differ in speed by a few percent. By default, JAX keeps only those that compile
+# for over a second, which could be one side's alone.
 KEEP_ALL_PROGRAMS = {
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
 }  # fmt: skip

@@ -22,11 +22,13 @@ def started():
     """A worker of the working tree, and the directory of the run."""
     source = Benchmarks(ROOT, read(settings_folder(ROOT)), None, limit=300)
     source.names = [*BENCHMARKS.values()]
-    with laid_out(source, ROOT) as layout:
-        with Worker(layout.side(None, "head"), sorted(os.sched_getaffinity(0)), 1, 300) as worker:
-            worker.ask("hello")
-            worker.reply()
-            yield worker, layout.folder
+    # as in the gate, whose workers do not see what conftest.py has set
+    source.environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_PERSISTENT")}
+    cores = sorted(os.sched_getaffinity(0))
+    with laid_out(source, ROOT) as layout, Worker(layout.side(None, "head"), cores, 1, 300) as worker:
+        worker.ask("hello")
+        worker.reply()
+        yield worker, layout.folder
 
 
 @pytest.mark.parametrize("backend", BENCHMARKS)
