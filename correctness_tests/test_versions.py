@@ -14,7 +14,10 @@ from .commands import ROOT
 
 JOB = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())["jobs"]["package"]
 ROWS = {row["name"]: row for row in JOB["strategy"]["matrix"]["include"]}
-FILES = "rlgauge", "pyproject.toml", "VERSION", "README.md", "LICENSE", "correctness_tests/repositories"
+FILES = (
+    "rlgauge", "pyproject.toml", "VERSION", "README.md", "LICENSE", "correctness_tests/repositories",
+    "correctness_tests/commands.py", "correctness_tests/waiting.py",
+)  # fmt: skip
 
 
 def pinned(row):
