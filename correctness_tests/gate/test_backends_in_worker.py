@@ -20,10 +20,10 @@ BENCHMARKS = {
 @pytest.fixture(scope="module")
 def started():
     """A worker of the working tree, and the directory of the run."""
-    source = Benchmarks(ROOT, read(settings_folder(ROOT)), None, limit=300)
-    source.names = [*BENCHMARKS.values()]
     # as in the gate, whose workers do not see what conftest.py has set
-    source.environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_PERSISTENT")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_PERSISTENT")}
+    source = Benchmarks(ROOT, read(settings_folder(ROOT)), None, environment=environment, limit=300)
+    source.names = [*BENCHMARKS.values()]
     cores = sorted(os.sched_getaffinity(0))
     with laid_out(source, ROOT) as layout, Worker(layout.side(None, "head"), cores, 1, 300) as worker:
         worker.ask("hello")
