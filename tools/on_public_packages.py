@@ -361,11 +361,11 @@ def table(results: Path) -> str:
         lines.append(f"| {' | '.join(map(str, cells))} |")
     asked = {row["package"] for row in starts.values() if row["run"] == "slowdown"}
     share = f"{sum(found.values())} of {len(asked)} packages"
-    lines += ["", f"In {share}, the first valid run found the slowdown and called no unaffected benchmark slower."]
+    lines += ["", f"In {share}, the first valid `slowdown` found the named benchmark slower, and no unaffected one."]
     for run, where in (("aa", "identical code"), ("slowdown", "benchmarks that the slowdown does not affect")):
         if judged[run]:
             most = rate_interval(alarms[run], judged[run])[1]
-            lines.append(f"False alarms on {where}: {alarms[run]} of {judged[run]}, a rate of at most {most:.1%}.")
+            lines.append(f"False alarms on {where}: {alarms[run]} of {judged[run]}, at most {most:.1%} (95% interval).")
     return "\n".join(lines)
 
 
