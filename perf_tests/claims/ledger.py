@@ -25,12 +25,12 @@ WORDS = {  # verdicts on a ratio with the interval [l, u], where a or more was p
     "refuted": "u <= 1.02: no gain, or a loss. Also if outputs differ, or the evidence is against the claim",
     "unclear": "l < a <= u: a lies inside the interval. Also if nothing was promised and the interval is wide, or "
     "evidence is missing or undecided",
-    "measured": "nothing was promised",
+    "measured": "nothing was promised, and the interval is narrow",
     "needs ...": "this machine lacks the hardware, so the claim is not measured",
 }
 SLOWDOWN = (
-    "A promised slowdown, a < 1, `holds` if the interval is narrow and includes a, or lies within 10% of it. It is "
-    "`refuted` if the whole interval lies above or below that range, and `unclear` otherwise."
+    "A promised slowdown, a < 1, `holds` if the interval is narrow and includes a, or lies between 0.9 a and 1.1 a. It "
+    "is `refuted` if the whole interval lies below 0.9 a or above 1.1 a, and `unclear` otherwise."
 )
 
 
