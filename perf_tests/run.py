@@ -106,7 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options, rest = parser.parse_known_args(arguments)
     options.arguments = rest
     if not 1 <= options.threads <= process.cores():
-        parser.error(f"--threads {options.threads}: choose 1 to {process.cores()}, the cores this process may use")
+        wanted = f"choose 1 to {process.cores()}, the cores this process may use"
+        parser.error(f"--threads: {options.threads} is out of range; {wanted}")
     try:
         options.backend = [backends.resolve(name) for name in options.backend or ()]
     except ValueError as error:

@@ -235,7 +235,7 @@ def resumable_rows(out: Path, current: Mapping[str, Any], log: Callable[[str], N
         rows = {name: row for name, row in before["comparisons"].items() if "value" in row}
         differing = [name for name in current if current[name] != before["conditions"].get(name)]
     except FileNotFoundError:
-        log(f"compare: nothing to resume: {out} does not exist")
+        log(f"compare: nothing to resume, starting over: {out} does not exist")
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise GateError(

@@ -185,7 +185,7 @@ def show_history(options: argparse.Namespace) -> int:
     cases = drawn(read(file), in_order(Path.cwd()))
     if not cases:
         raise GateError(
-            f"{file}: no ratios of this branch's commits; to measure them, run: rlgauge history --since REV"
+            f"{file}: no ratios of this branch's commits; to measure them, run: rlgauge history --since REVISION"
         )
     print(json.dumps(cases, indent=1) if options.json else markdown(cases))
     return 0

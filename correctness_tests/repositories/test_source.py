@@ -122,7 +122,7 @@ def test_builds_without_an_extension_that_the_other_side_has_are_reported(source
     found.compare_builds([{"pkg/fast"}, {"pkg/fast"}], ["a.log", "b.log"])
     assert found.warnings == []
     found.compare_builds([{"pkg/fast"}, set()], ["a.log", "b.log"])
-    assert [words.partition(";")[0] for words in found.warnings] == ["not compiled everywhere: pkg/fast"]
+    assert [words.partition(";")[0] for words in found.warnings] == ["missing from a build: pkg/fast"]
 
 
 def test_a_base_with_commits_that_head_lacks_is_reported(source, tmp_path):

@@ -60,7 +60,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--pages", action="store_true", help="also write the results into results/ and the README")
     options = parser.parse_args(arguments)
     if not 0 <= options.minutes < math.inf:
-        parser.error(f"--minutes {options.minutes:g}: choose 0 or more")
+        parser.error(f"--minutes: {options.minutes:g} is out of range; choose 0 or more")
     if options.pages and (options.workload or options.only):
         parser.error("--pages: the pages show all claims; leave out --only and the workloads")
     names = [name for word in options.workload for name in word.split(",")]

@@ -35,7 +35,7 @@ def docs(options: argparse.Namespace) -> int:
 def measure_small(options: argparse.Namespace) -> int:
     """Measure more rounds of ``small``, if any are asked for, and print the table."""
     if options.rounds < 0:
-        raise GateError(f"--rounds {options.rounds}: choose 0 or more")
+        raise GateError(f"--rounds: {options.rounds} is out of range; choose 0 or more")
     if options.rounds:
         small.measure(options.file, options.rounds)
     print(small.table(small.read(options.file)))

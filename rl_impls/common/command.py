@@ -143,7 +143,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
             metavar="N",
             help="use N threads per torch operation, and N for all games (default: 1 for a small net, else all cores)",
         )
-        parallel = "run at most N torch operations in parallel"
+        parallel = "run at most N torch operations in parallel (default: as torch does)"
         command.add_argument("--inter-op-threads", type=int, metavar="N", help=parallel)
     compares = commands.add_parser("compare", help="print runs side by side and plot their returns", allow_abbrev=False)
     compares.set_defaults(run=lambda _, options: runs.compare(options.runs, options.output))

@@ -183,7 +183,7 @@ def summary(folder: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads((folder / SUMMARY).read_text())
     except (OSError, ValueError) as error:
-        raise ValueError(f"{folder} is not the --output-dir of a training run ({error})") from None
+        raise ValueError(f"{folder} is not the --output-dir of a training run ({error}); name another") from None
     return found
 
 

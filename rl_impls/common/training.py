@@ -92,7 +92,7 @@ def place(options: argparse.Namespace) -> Path:
         if new and path.exists():
             raise ValueError(f"output-dir: {folder} holds a run; add --resume to continue it, or choose another folder")
     elif not path.parent.is_dir() or path.is_dir():
-        raise ValueError(f"checkpoint: {path} must be a file in a folder that exists")
+        raise ValueError(f"checkpoint: {path} is not a file in an existing folder; choose another path")
     own = options.resume and folder and path.parent.resolve() == folder.resolve()
     marks = (CHECKPOINT,) if options.resume else (CHECKPOINT, SUMMARY)  # a resumed run may have the summary
     if first and folder and not own and any((folder / name).exists() for name in marks):

@@ -82,8 +82,8 @@ class Checks:
             names = ", ".join(map(self.source.relative, shared))
             self.warnings.append(
                 f"both sides load {names} from the working tree, so the gate does not see changes in its sources; give "
-                "the command that builds it (as build in [tool.rlgauge] or with --gate-build), and locate it relative "
-                "to the file that loads it"
+                "the command that builds it (as build in [tool.rlgauge] or with --gate-build), and let the code find "
+                "it relative to __file__"
             )
         if self.source.build:
             logs = [str(log_of(side.python)) for side in sides]
@@ -99,7 +99,7 @@ class Checks:
         here = {name.partition(".")[0] for name in files}
         if lacking := sorted((base ^ head) | (here - base)):
             self.warnings.append(
-                f"not compiled everywhere: {', '.join(lacking)}; an optional extension may have failed to compile, "
+                f"missing from a build: {', '.join(lacking)}; an optional extension may have failed to compile, "
                 f"see {' and '.join(logs)}"
             )
 
