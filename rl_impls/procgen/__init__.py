@@ -16,16 +16,16 @@ Axes in all modules: T steps, N environments, B images, A = 15 actions, I rollou
                      advantages f32[T, N]
 ``ppo_update``       obs u8[B, 64, 64, 3], actions i32[B], log_probs, advantages, returns f32[B] -> f32, the loss before
                      the update
-``a2c_update``       the same without log_probs
+``a2c_update``       arguments of ``ppo_update`` without log_probs -> f32, the loss before the update
 ``impala_update``    obs u8[T + 1, N, 64, 64, 3], actions i32[T, N], log_probs, rewards f32[T, N], terminated, truncated
                      bool[T, N] -> f32, the loss before the update
 ``ppo``              numbers i64[I] -> rewards f32[I, T, N], ended bool[I, T, N], losses f32[I, U]: play and
                      learn from I rollouts; the number of a rollout seeds its random numbers
-``a2c``              the same, one update each
-``impala``           the same
-``parallel_ppo``     the same, with rollouts by actor processes, up to ``lag`` rollouts ahead
-``parallel_impala``  the same
-``a3c``              the same by worker processes, with one gradient per worker and rollout: losses f32[I, workers]
+``a2c``              like ``ppo``, with one update per rollout
+``impala``           like ``a2c``
+``parallel_ppo``     like ``ppo``, but actor processes play, up to ``lag`` rollouts ahead
+``parallel_impala``  like ``impala``, but actor processes play, up to ``lag`` rollouts ahead
+``a3c``              like ``a2c`` in worker processes, with one gradient per worker and rollout: losses f32[I, workers]
 ===================  ==================================================================================================
 """
 

@@ -3,8 +3,9 @@
 A 100-256-256-4 network maps the flattened board to the Q-value of each action. It learns from a replay buffer by the
 Huber loss of the TD error, with a target network.
 
-Axes in all modules: N environments, B transitions, O = 100 cells per board, A = 4 actions, T steps, U updates. Weights
-are dicts of ``w{k}`` f32[I, O] and ``b{k}`` f32[O] for each layer k. Ops:
+Axes in all modules: N environments, B transitions, O = 100 cells per board, A = 4 actions, T steps, U updates.
+``draws`` are random integers for food, start and heading. Weights are dicts of ``w{k}`` f32[inputs, outputs] and
+``b{k}`` f32[outputs] for each layer k. Ops:
 
 =======================  ==============================================================================================
 ``forward``              f32[N, O] -> f32[N, A], Q-values

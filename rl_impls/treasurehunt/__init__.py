@@ -13,13 +13,13 @@ S = 5 F, Q = 12 quantiles, A = 4 moves and M = 755 noise numbers. Ops:
 ``sample``          rows i64[N, B] -> a batch: states f32[N, B, S], actions, returns, next_states, discounts
 ``quantile_huber``  online f32[B, Q], targets f32[B, Q], taus f32[B, Q] -> f32, the loss
 ``forward``         states f32[N, B, S], taus f32[N, B, Q], noise f32[N, M] -> f32[N, B, Q, A]
-``act``             states f32[N, K, S], taus f32[N, K, Q], explore, random_actions -> i32[N, K], without noise
+``act``             states f32[N, K, S], taus f32[N, K, Q], explore, random_actions -> i32[N, K]; no noise in the heads
 ``train_step``      a batch, taus f32[N, 3, B, Q], noise f32[N, 2, M] -> f32[N], the losses before the update
-``gradient``        arguments of ``train_step`` for one agent -> f32, the loss, and its gradient by name
+``gradient``        arguments of ``train_step`` for one agent -> the loss f32, and its gradient by name
 ``draw``            -> i[B], distinct rows of the replay memory
-``turn``            draws i32[T, K, C], taus f32[T, N, K, Q], explore, random_actions -> actions, rewards of T turns
-``epoch``           reset_draws i32[K, C], those of ``turn``, rows i64[N, B], taus, noise -> actions, rewards, losses;
-                    in the form ``keyed`` a key u32[2] and epsilon f32 -> the same
+``turn``            draws i32[T, K, C], taus f32[T, N, K, Q], explore, random_actions -> actions and rewards of T turns
+``epoch``           reset_draws i32[K, C], arguments of ``turn``, rows i64[N, B], taus, noise -> actions, rewards,
+                    losses; in the form ``keyed`` a key u32[2] and epsilon f32 -> the same
 ``first_call``      ``forward`` built and called for the first time: compile time
 ==================  =================================================================================================
 """
