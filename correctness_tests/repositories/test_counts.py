@@ -98,4 +98,5 @@ def test_a_worker_that_dies_while_memory_is_counted_does_not_end_the_run(ran):
 def test_exact_counts_that_are_no_numbers_are_an_error(ran):
     verdict, words = ran["words"]
     assert verdict == "error"
-    assert words.endswith("""extra_info["exact"]: {'letters': 'many'} is not a dictionary of whole numbers""")
+    why = "{'letters': 'many'} is not a dictionary of whole numbers; use int values"
+    assert words.endswith(f'extra_info["exact"]: {why}')

@@ -17,8 +17,9 @@ FIGURES = "  {time:>7}  {spread:>5}  {rate:>7}  {share:>8}"
 PLAIN = (
     "The time is the median per call, and IQR is the interquartile range as a fraction of it. Rows are not ranked: to "
     "find the faster of two benchmarks, use `rlgauge compare`. "
-    '"of limit" is the rate as a share of the peak that the same run measured. "in cache" means more bytes per second '
-    'than main memory delivers, and "-" means that the work of the op is not counted.'
+    '"of limit" is the shortest possible time, at the peak rates that the same run measured, divided by the time. '
+    '"in cache" means more bytes per second than main memory delivers, and "-" means that the work of the op is not '
+    "counted."
 )
 UNBROKEN = re.compile(r"(?<=\d) (?=µs\b|ms\b|s\b)")  # spaces between a number and its unit
 

@@ -324,7 +324,7 @@ class Runs(worker.Requests):
         if not isinstance(counts, dict):  # the project uses the key for something else
             return {}
         if not all(type(number) is int for number in counts.values()):
-            return {"failed": f'extra_info["exact"]: {counts!r} is not a dictionary of whole numbers'}
+            return {"failed": f'extra_info["exact"]: {counts!r} is not a dictionary of whole numbers; use int values'}
         return {"exact": {str(name): number for name, number in counts.items()}} if counts else {}
 
     def figures(self) -> dict[str, Any]:
