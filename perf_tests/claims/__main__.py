@@ -36,7 +36,7 @@ ROOM = 1 << 20  # upper bound for the size of the result in bytes
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line; ``claims`` in the result are the selected ones."""
-    parser = argparse.ArgumentParser(prog="python -m perf_tests.claims", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m perf_tests.claims", description="Measure published claims.")
     parser.add_argument(
         "workload", nargs="*", help="workloads whose claims to measure, separated by spaces or commas (default: all)"
     )

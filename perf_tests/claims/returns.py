@@ -276,7 +276,7 @@ def train(name: str, seeds: int, folder: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line and run the trials; return the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m perf_tests.claims.returns", description=(__doc__ or "").split("\n")[0]
+        prog="python -m perf_tests.claims.returns", description="Test whether a change affects learning."
     )
     parser.add_argument("trial", nargs="*", help=f"trials to run: {', '.join(TRIALS)} (default: all)")
     parser.add_argument(

@@ -86,7 +86,8 @@ def gains(comparisons: Mapping[str, Mapping[str, Any]], machine: Mapping[str, An
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Update both tables; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m perf_tests.report.readme", description=__doc__.splitlines()[0])
+    description = "Put measured gains into the README and docs/results.md."
+    parser = argparse.ArgumentParser(prog="python -m perf_tests.report.readme", description=description)
     parser.add_argument("comparisons", type=Path, help="file that rlgauge compare --file wrote")
     parser.add_argument(
         "--readme", type=Path, default=README, help="write the main results to this file (default: README.md)"

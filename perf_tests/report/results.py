@@ -126,7 +126,8 @@ def page(results: Sequence[Mapping[str, Any]], failed: Sequence[str] = ()) -> st
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page of a machine; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m perf_tests.report.results", description=__doc__.splitlines()[0])
+    about = "Write results/MACHINE.md, the page of a machine."
+    parser = argparse.ArgumentParser(prog="python -m perf_tests.report.results", description=about)
     parser.add_argument("results", type=Path, nargs="+", help="JSON files of pytest-benchmark runs on one machine")
     parser.add_argument(
         "--failed",

@@ -18,7 +18,7 @@ from .runs import BadInput, read
 
 def main(arguments: list[str] | None = None) -> None:
     """Write the page; exit with a message, and without writing anything, if an input is invalid."""
-    parser = argparse.ArgumentParser(prog="python -m perf_tests.report.html", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m perf_tests.report.html", description="Turn results into one page.")
     parser.add_argument(
         "results",
         type=Path,
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
         help="write the page to FILE (default: .cache/report.html)",
     )
     parser.add_argument(
-        "--png", type=Path, metavar="FILE", help="also write a picture of its first plot to FILE; needs Chromium"
+        "--png", type=Path, metavar="FILE", help="also write a picture of its top to FILE; needs Chromium"
     )
     options = parser.parse_args(arguments)
     check_apart(parser, options)
