@@ -53,15 +53,21 @@ def by_sigterm() -> Iterator[None]:
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Defer interrupts, except within :func:`allow_interrupts`; raise a pending one as KeyboardInterrupt at the end."""
+    """Defer interrupts, except within :func:`allow_interrupts`; raise a pending one as KeyboardInterrupt at the end.
+
+    An error is raised instead. The interrupt then stays pending, because the command may go on to measure other tests.
+    """
     before = {number: signal.signal(number, HANDLER) for number in without_nohup(*SIGNALS)}
     try:
         yield
+    except KeyboardInterrupt:
+        HANDLER.pending = False
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        pending, HANDLER.pending = HANDLER.pending, False
-    if pending:
+    if HANDLER.pending:
+        HANDLER.pending = False
         raise KeyboardInterrupt
 
 

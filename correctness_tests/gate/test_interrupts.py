@@ -72,11 +72,13 @@ def test_a_pending_interrupt_is_raised_where_allowed_and_a_second_does_not_distu
     assert done == ["tidied up"]
 
 
-def test_an_error_is_not_hidden_by_an_interrupt(interrupt):
+def test_an_error_is_not_hidden_by_an_interrupt_which_ends_the_next_measurement(interrupt):
     with pytest.raises(ZeroDivisionError), defer_interrupts():
         interrupt()
         raise ZeroDivisionError
-    with defer_interrupts(), allow_interrupts():  # that interrupt is no longer pending
+    with pytest.raises(KeyboardInterrupt), defer_interrupts(), allow_interrupts():
+        pytest.fail("the interrupt was lost")
+    with defer_interrupts(), allow_interrupts():  # it is no longer pending
         pass
 
 
