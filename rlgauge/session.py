@@ -82,10 +82,10 @@ def measure_and_decide(config: pytest.Config, run: Run) -> tuple[Artifact, Outco
     except (KeyboardInterrupt, GateError, OSError) as error:
         message = INTERRUPTED if isinstance(error, KeyboardInterrupt) else str(error)
         with suppress(KeyboardInterrupt), defer_interrupts():
-            left = [gate.artifact(complete=False) for gate in run.gates[len(artifacts) :]]
-            artifact = combine([*artifacts, *left], run.allowed, strict)
-            if any(record.screen for record in artifact.records.values()):  # otherwise keep the file of an earlier run
-                run.write["--gate-json"](artifact.to_json().encode())
+            artifacts += [gate.artifact(complete=False) for gate in run.gates[len(artifacts) :]]
+            # without any pair, the file of an earlier run stays
+            if any(record.screen for each in artifacts for record in each.records.values()):
+                run.write["--gate-json"](combine(artifacts, run.allowed, strict).to_json().encode())
                 message += "; to resume, repeat the command with --gate-resume"
         if not isinstance(error, KeyboardInterrupt):
             raise GateError(message) from error

@@ -84,6 +84,17 @@ def test_a_resumed_run_keeps_the_pairs_and_measures_canaries_anew(toy, interrupt
     assert (ran.findings[SLOW], ran.findings[KEPT], ran.findings[SLOWED]) == (("slower",), ("ok",), ("slower",))
 
 
+def test_the_pairs_of_an_anchor_are_kept_although_base_is_unchanged(toy, tmp_path):
+    toy.at("start")
+    toy.commit("slower", flat(slow=120))
+    command = toy.command("slower", tmp_path, "--gate-anchor", "start", rule=RULE)
+    code, text = toy.interrupted("screen 2 of", signal.SIGTERM, *command)
+    assert (code, "to resume, repeat the command with --gate-resume" in text) == (2, True), text
+    found = json.loads((tmp_path / "gate.json").read_text())
+    assert {record["state"] for record in found["records"].values()} == {"unchanged"}
+    assert {len(record["screen"]) for record in found["anchor"]["records"].values()} == {1}
+
+
 @pytest.mark.parametrize(
     "words", ["", "its first call takes 50 times as long as later calls; only the later calls are timed"]
 )
