@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +146,7 @@ def compare_file(
             if not only or name in only
         }
         with laid_out(source, root) as layout:
-            tables = tomllib.loads(file.read_text("utf-8"))
+            tables = [asdict(comparison) for comparison, _ in comparisons.values()]
             current = conditions(source, layout, default, {"file of comparisons": tables})
             rows = other_rows(out, current, only) | (resumable_rows(out, current, log) if resume else {})
             order = random.Random(default.seed).sample(list(tests), len(tests))

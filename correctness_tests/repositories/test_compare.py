@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from rlgauge.__main__ import main
+from rlgauge.revisions import measurement_lock
 
 from .made import INI, Repository, flat, with_numpy
 
@@ -272,6 +273,20 @@ def test_only_the_chosen_comparisons_of_a_file_decide_the_exit_code(repository, 
     out.write_text(json.dumps(found))
     code, text = repository.run(*command)
     assert (code, list(json.loads(out.read_text())["comparisons"])) == (2, ["items", "absent"]), text
+
+
+def test_a_file_that_changes_while_its_command_waits_is_compared_as_it_was(repository, tmp_path):
+    file, out = tmp_path / "comparisons.toml", tmp_path / "out.json"
+    file.write_text(comparison("absent", "*slow]", "test_absent"))
+    with measurement_lock(repository.root / ".git/rlgauge"):
+        process = repository.start("rlgauge", "compare", "--file", file, "--json", out, "--minutes=0")
+        while "waiting for another measurement" not in (line := process.stdout.readline()):
+            assert line, "it ends without waiting"
+        file.write_text(comparison("absent", "*slow]", "*kept]"))
+    process.communicate(timeout=60)
+    found = json.loads(out.read_text())
+    assert found["comparisons"]["absent"]["skipped"] == SKIPPED
+    assert [table["b"] for table in found["conditions"]["file of comparisons"]] == ["test_absent"]
 
 
 @pytest.mark.skipif(os.cpu_count() < 2, reason="needs two cores")
