@@ -218,6 +218,8 @@ class Comparisons:
                 self.measure_pair(names)
             except ComparisonError as error:
                 self.failed |= {name: error for name in names if error.name in (name, self.sampled[name])}
+            except GateError as error:  # a process failed between tests: only finished comparisons have a result
+                self.failed |= {name: ComparisonError(name, str(error)) for name in names}
             else:
                 if measured := [name for name in names if name not in self.failed]:
                     log(measured)

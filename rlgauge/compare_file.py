@@ -213,9 +213,9 @@ def measure_group(
 
     try:
         comparisons = Comparisons(source, layout, tests, plans, folder)
-        comparisons.measure_each(log_pair)
     except GateError as error:
         return {name: {"error": str(error)} for name in tests}
+    comparisons.measure_each(log_pair)
     rows: dict[str, Row] = {}
     for name, result in comparisons.results.items():
         if failure := comparisons.failed.get(name):

@@ -10,6 +10,7 @@ import pytest
 from rlgauge.case import Case
 from rlgauge.compare import Comparisons, Result, resolve_id
 from rlgauge.compare_file import Comparison, groups, other_rows, read
+from rlgauge.pairs import PairError
 from rlgauge.plan import Plan
 from rlgauge.ranking import Ranking
 from rlgauge.rule import GateError
@@ -111,6 +112,14 @@ def test_comparisons_on_all_cores_share_processes_within_a_group():
     assert grouped((pool, {"cores": "one"}), (("b", "pool"), {"cores": "one"})) == [["0", "1"]]
 
 
+def measured_by(measure_pair, tests, folder):
+    """Return comparisons of two tests each, whose pairs a function measures."""
+    layout = SimpleNamespace(folder=folder, side=lambda *_: Side("base", folder, PYTHON, ()))
+    comparisons = Comparisons(SimpleNamespace(), layout, tests, dict.fromkeys(tests, Plan(minutes=1.0)))
+    comparisons.pairs = SimpleNamespace(measure_pair=measure_pair, skipped={}, info={name: [{}, {}] for name in tests})
+    return comparisons
+
+
 def test_a_group_of_comparisons_has_the_minutes_of_each(tmp_path, monkeypatch):
     now, tests = [0.0], {name: (Case("a"), Case(name)) for name in "bcd"}
 
@@ -119,11 +128,22 @@ def test_a_group_of_comparisons_has_the_minutes_of_each(tmp_path, monkeypatch):
         pair |= {name: [(1.0, 1.0 + len(comparisons.results[name].values) % 2)] for name in names}  # noisy
 
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    layout = SimpleNamespace(folder=tmp_path, side=lambda *_: Side("base", tmp_path, PYTHON, ()))
-    comparisons = Comparisons(SimpleNamespace(), layout, tests, dict.fromkeys(tests, Plan(minutes=1.0)))
-    comparisons.pairs = SimpleNamespace(measure_pair=measure_pair, skipped={}, info={name: [{}, {}] for name in tests})
+    comparisons = measured_by(measure_pair, tests, tmp_path)
     comparisons.measure_each(lambda names: None)
     assert [len(result.values) for result in comparisons.results.values()] == [19] * 3  # begun within 180 s
+
+
+def test_finished_comparisons_keep_their_results_if_a_process_fails_later(tmp_path):
+    def measure_pair(pair, records, names, *how, **more):
+        if names == ["noisy"]:
+            raise PairError("base: killed by SIGKILL")
+        pair |= {"steady": [(1.0, 1.0)], "noisy": [(1.0, 1.0 + len(comparisons.results["noisy"].values) % 2)]}
+
+    tests = {name: (Case("a"), Case(name)) for name in ("steady", "noisy")}
+    comparisons = measured_by(measure_pair, tests, tmp_path)
+    comparisons.measure_each(lambda names: None)
+    assert comparisons.results["steady"].values == [1.0] * 6
+    assert {name: str(error) for name, error in comparisons.failed.items()} == {"noisy": "base: killed by SIGKILL"}
 
 
 def test_zero_and_false_in_a_file_override_the_command_line():
