@@ -239,5 +239,6 @@ def remove_old(cache: Path, pattern: str, kept: int) -> None:
                 fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue
+            (old / ".ready").unlink(missing_ok=True)  # first: an interrupt may leave the other files
             shutil.rmtree(old, ignore_errors=True)
             old.with_suffix(".log").unlink(missing_ok=True)

@@ -247,3 +247,12 @@ def test_all_environments_are_removed_but_the_two_used_last_and_those_in_use(sid
     environments.remove_old(cache, "env-*", environments.KEPT)
     assert environments_left(cache) == {"env-old", "env-new"}
     assert (cache / "build-a").is_dir()
+
+
+def test_an_environment_that_cannot_be_removed_entirely_is_not_used_again(cache, tmp_path):
+    create_environment(tmp_path / "disk", "old", 1)
+    cache.mkdir()
+    (cache / "env-old").symlink_to(tmp_path / "disk/env-old")  # rmtree refuses a link
+    environments.remove_old(cache, "env-*", 0)
+    assert (cache / "env-old").is_dir()
+    assert not (cache / "env-old/.ready").exists()
