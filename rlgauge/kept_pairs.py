@@ -17,6 +17,7 @@ from .plan import Plan
 from .progress import number_of
 from .resume import hash_of_installed
 from .revisions import digest
+from .rule import GateError
 
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
@@ -61,6 +62,9 @@ class KeptPairs:
         """Measure all comparisons; with `resume`, continue from the pairs of an interrupted run."""
 
         def keep() -> None:
+            measured = [result for name, result in comparisons.results.items() if name not in comparisons.failed]
+            if len({len(result.values) for result in measured}) > 1:
+                raise GateError("--resume: a test that was skipped now runs; repeat the command without it")
             pairs = {
                 name: {**asdict(result), "side_values": comparisons.side_values[name]}
                 for name, result in comparisons.results.items()

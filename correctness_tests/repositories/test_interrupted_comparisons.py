@@ -92,6 +92,20 @@ def test_pairs_of_other_code_options_benchmarks_or_machines_are_not_reused(repos
     assert json.loads(kept.read_text()) == before, "nothing new was measured"
 
 
+def test_a_ranking_is_not_resumed_if_a_test_is_no_longer_skipped(repository, interrupted):
+    kept, text = interrupted
+    before, other = json.loads(text), KEPT.replace("50", "10")
+    (row,) = before["pairs"].values()
+    before["pairs"] = {other: {**row, "values": [], "side_values": []}, KEPT: row}
+    before["conditions"]["benchmarks"].insert(-1, other)
+    before["conditions"]["options"]["outputs"] = "ignore"
+    kept.write_text(json.dumps(before))
+    code, text = repository.run(*RANK, "*::test_kept[10]", "--outputs=ignore", "--resume")
+    assert (code, "rank: resuming with " in text) == (2, True), text
+    assert text.splitlines()[-1] == "--resume: a test that was skipped now runs; repeat the command without it"
+    assert json.loads(kept.read_text()) == before
+
+
 def test_pairs_are_kept_until_the_result_is_written(repository, interrupted, tmp_path, monkeypatch, capsys):
     kept, text = interrupted
     write_pairs(kept, text, 6)
