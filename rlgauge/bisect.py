@@ -56,12 +56,11 @@ def commits_between(root: Path, good: str, bad: str) -> list[str]:
     Raises GateError if there are none.
     """
     first, last = revisions.resolve(root, good), revisions.resolve(root, bad)
-    commits = git(root, "rev-list", "--first-parent", "--reverse", f"{first}..{last}").decode().split()
-    parents = git(root, "rev-list", "--first-parent", last).decode().split()
-    if not commits or first not in parents:
-        reason = f"{good}..{bad}: no commits; the first revision must be an ancestor of the second"
+    commits = git(root, "rev-list", "--first-parent", last).decode().split()
+    if first not in commits[1:]:
+        reason = f"{good}..{bad}: no commits; the first revision must be an ancestor of the second along first parents"
         raise GateError("; ".join([reason, *revisions.shallow_hints(root)]))
-    return commits
+    return commits[: commits.index(first)][::-1]
 
 
 def nearest_middle(low: int, high: int, skipped: Collection[int]) -> int | None:
