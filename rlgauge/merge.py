@@ -80,10 +80,11 @@ def combine(parts: Mapping[str, Artifact]) -> Artifact:
             f"the shards have {len(owner)} of {first.cases} tests; run all shards with the same tests and options"
         )
     models = dict.fromkeys(str(machine["cpu_model"]) for machine in machines.values())
+    about = {name: first.machine.get(name) for name in ("cores", *INSTALLED)}
     return replace(
         first,
         seconds=max(part.seconds for part in parts.values()),
-        machine={"cpu_model": ", ".join(models), "cores": first.machine.get("cores"), "shards": machines},
+        machine={"cpu_model": ", ".join(models), **about, "shards": machines},
         records=records,
         shard=None,
         anchor=None,

@@ -62,13 +62,15 @@ CASES = {name: Record(screen=[[(1.0, 1.0)]] * 2) for name in "abcd"}
 
 
 def test_notes_of_all_shards_are_kept_once_and_machines_may_differ():
-    parts = shards(CASES, 2, cases=len(CASES))
+    python = {"python": "3.11.7", "versions": {"numpy": "2.0"}}
+    machines = [{"cpu_model": name, **python} for name in ("abacus", "slide rule")]
+    parts = shards(CASES, 2, cases=len(CASES), machine=machines[0])
     parts["1.json"].notes, parts["2.json"].notes = ["benchmarks: a", "warning 1"], ["benchmarks: a", "warning 2"]
-    parts["2.json"].machine = {"cpu_model": "slide rule"}
+    parts["2.json"].machine = machines[1]
     found = merge_artifacts(parts)
     assert found.notes == ["benchmarks: a", "warning 1", "warning 2"]
-    assert found.machine["cpu_model"] == "abacus, slide rule"
-    assert found.machine["shards"] == {"1": {"cpu_model": "abacus"}, "2": {"cpu_model": "slide rule"}}
+    joined = {"cpu_model": "abacus, slide rule", "cores": None, **python}
+    assert found.machine == {**joined, "shards": {"1": machines[0], "2": machines[1]}}
 
 
 def test_the_canaries_of_each_shard_count():
