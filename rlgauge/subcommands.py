@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from . import report
-from .artifact import Artifact, read
+from .artifact import read
 from .benchmarks.source import Benchmarks
 from .compare import WIDE, all_cases, resolve_id
 from .compare import compare as compare_two
@@ -54,32 +54,29 @@ def demo(options: argparse.Namespace) -> int:
     return show(options.folder)
 
 
-def print_outcome(artifact: Artifact) -> int:
-    """Print the outcome of an artifact; return its exit code."""
-    outcome = artifact.decide()
-    print(report.markdown(artifact, outcome), end="")
-    return outcome.code
-
-
 def replay(options: argparse.Namespace) -> int:
     """Decide again from an artifact, by its own rule or a changed one."""
     artifact = read(options.file)
     for each in filter(None, (artifact, artifact.anchor)):
         each.rule = rule_with(options.rule, each.rule)
-    return print_outcome(artifact)
+    outcome = artifact.decide()
+    print(report.markdown(artifact, outcome), end="")
+    return outcome.code
 
 
 def merge(options: argparse.Namespace) -> int:
     """Merge the shards of one comparison, and decide over all of them."""
     artifact = merge_artifacts({str(file): read(file) for file in options.files})
-    text = report.markdown(artifact, artifact.decide())
+    outcome = artifact.decide()
+    text = report.markdown(artifact, outcome)
     with (
         reserved(options.json, RESERVED, "--json") as write_json,
         reserved(options.markdown, RESERVED, "--markdown") as write_markdown,
     ):
         write_json(artifact.to_json().encode())
         write_markdown(text.encode())
-    return print_outcome(artifact)
+    print(text, end="")
+    return outcome.code
 
 
 def benchmarks_here(options: argparse.Namespace) -> Benchmarks:
