@@ -148,7 +148,7 @@ class History:
                 raise GateError(
                     f"{file}: its ratios were measured on {entry.machine}, not on {self.machine}; give another --file"
                 )
-        self.versions = {case.id: version_of(source.top / source.file_of(case.id), case.id) for case in source.cases()}
+        self.versions: dict[str, str] = {}  # of each test that is measured
 
     def measure(self, since: str) -> None:
         """Compare every commit after `since` up to HEAD, along first parents; record each one's ratios when it is done.
@@ -167,7 +167,9 @@ class History:
         )
         earlier = first
         with laid_out(self.source, self.root) as layout:
-            self.entries = read(self.file)  # another run may have added some meanwhile
+            # another run may have added entries meanwhile, and the user may have edited a test
+            self.entries, top = read(self.file), self.source.top
+            self.versions = {name: version_of(top / self.source.file_of(name), name) for name in self.source.names}
             for number, commit in enumerate(commits, start=1):
                 anchor = anchors[commit]
                 if anchor != anchors.get(earlier) and (older := self.anchor_before(anchor)):

@@ -10,6 +10,7 @@ import pytest
 from rlgauge.__main__ import main
 from rlgauge.history import in_order, read, version_of
 from rlgauge.measurements import append
+from rlgauge.revisions import measurement_lock
 
 from .entries import entry, pairs
 from .made import INI, SLOW_TO_START, Repository, eventually, flat
@@ -170,6 +171,19 @@ def test_older_commits_run_with_todays_settings_of_pytest(tmp_path):
     code, text = made.run(*command, PYTEST_ADDOPTS="-p no:cacheprovider")
     assert code == 0, text
     assert {(entry.case, entry.state) for entry in entries(made)} == {("benchmarks/test_first.py::test_first", "timed")}
+
+
+def test_a_test_that_is_edited_while_the_command_waits_has_its_new_version(tmp_path):
+    made, names = built(tmp_path / "repository", {"comment": COMMITS["comment"]})
+    file = made.root / SLOW.partition("::")[0]
+    with measurement_lock(made.root / ".git/rlgauge"):
+        process = made.start("rlgauge", "history", "--since", names["start"], "--pairs", "1", *SELECTED)
+        while "waiting for another measurement" not in (line := process.stdout.readline()):
+            assert line, "it ends without waiting"
+        file.write_text(file.read_text().replace("sorting.slow, NUMBERS", "sorting.slow, NUMBERS[:]"))
+    text, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, text
+    assert {entry.case: entry.version for entry in entries(made)} == {n: version_of(file, n) for n in (SLOW, KEPT)}
 
 
 def test_ctrl_c_keeps_whole_entries_and_leaves_no_process(measured, tmp_path):
