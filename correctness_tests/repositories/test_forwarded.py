@@ -26,6 +26,10 @@ def run_with(arguments, source="ARGS"):
             "--benchmark-only --benchmark-timer a.b --benchmark-target gpu",
             "--benchmark-timer a.b --benchmark-target gpu",
         ),
+        (  # those of the project
+            "--benchmark-compare-others --benchmark-warmup-rounds 5 --benchmark-warmup-iterations 5",
+            "--benchmark-compare-others --benchmark-warmup-rounds 5",
+        ),
         ("--junitxml out.xml -n 2 --lf -x", "-x"),
         ("--durations=5 -c other.ini -cother.ini --rootdir=x --confcutdir y", "--confcutdir y"),
         ("--benchmark-only some/other.py --lf more.py -n 4 last.py", "some/other.py more.py last.py"),

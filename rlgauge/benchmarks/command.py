@@ -32,9 +32,9 @@ ALONE = (  # options to drop that take no value
 )  # fmt: skip
 SEVERAL = "--benchmark-compare-fail"  # takes several values
 BENCHMARK = re.compile(  # options of pytest-benchmark except its timer; a project may define others
-    "--benchmark-(autosave|calibration-precision|columns|compare.*|confidence|cprofile.*|disable|enable|group-by|"
-    "histogram|json|max-time|min-.*|name|netrc|only|precision|quiet|save.*|skip|sort|storage|time-unit|verbose|"
-    "warmup.*)"
+    "--benchmark-(autosave|calibration-precision|columns|compare(-fail)?|confidence|cprofile(-(dump|loops|top))?|"
+    "disable|enable|group-by|histogram|json|max-time|min-(rounds|time)|name|netrc|only|precision|quiet|save(-data)?|"
+    "skip|sort|storage|time-unit|verbose|warmup(-iterations)?)"
 )
 WITH_TERMINAL = {"no:terminal": "terminal", "-pno:terminal": "-pterminal"}  # a worker prints the reason of its failure
 SELECTING = "-k", "-m"  # options whose value may be equal to a file or directory
