@@ -124,6 +124,22 @@ class TestRequested:
         requested(sorting.slow, NUMBERS)
 
 
+class TestNotMarked:
+    @pytest.fixture(autouse=True)
+    def recorded(self, request):
+        if "benchmark" in request.fixturenames:
+            request.getfixturevalue("benchmark").extra_info["recorded"] = 1
+
+    def test_requested(self, requested):
+        requested(sorting.slow, NUMBERS)
+
+    def test_requests(self, request):
+        request.getfixturevalue("benchmark")(sorting.slow, NUMBERS)
+
+    def test_no_benchmark(self):
+        sorting.slow(NUMBERS)
+
+
 def test_alarm(benchmark):
     left = []
     signal.setitimer(signal.ITIMER_REAL, 60)

@@ -152,6 +152,8 @@ def test_a_project_fixture_named_benchmark_wraps_the_gates(ran):
         "test_alarm": 1.1,
         "TestRequested::test_own": "error",
         "TestRequested::test_requested": 1.1,
+        "TestNotMarked::test_requested": 1.1,
+        "TestNotMarked::test_requests": 1.1,
     }
     own = note(ran, "test_fixtures.py::TestRequested::test_own")
     assert own == "head: it measures with a BenchmarkFixture of its own: use the fixture benchmark"

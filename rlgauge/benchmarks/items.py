@@ -17,21 +17,45 @@ PLUGINS = "pytest_benchmark", "pytest_codspeed"  # modules of the fixtures that 
 
 def has_fixture(item: pytest.Item) -> bool:
     """Return whether a test uses a plugin's benchmark fixture, itself or through fixtures of the project."""
-    return any(is_plugins(item, name) if name in FIXTURES else is_alias(item, name) for name in fixture_names(item))
+    names = fixture_names(item)
+    if any(is_plugins(item, name) if name in FIXTURES else is_alias(item, name) for name in names):
+        return True
+    return "request" in names and requests_fixture(item)
+
+
+def requests_fixture(item: pytest.Item) -> bool:
+    """Return whether a test, or a fixture that it names, passes a benchmark fixture to ``request.getfixturevalue``.
+
+    Autouse fixtures do not count: they may request it for only some of the tests.
+    """
+    test = getattr(getattr(item.parent, "obj", None), getattr(item, "originalname", None) or item.name, None)
+    known, names = definitions(item), FIXTURES.keys() - parameters(item)
+    functions = [test, *(each.func for name in named_fixtures(item) for each in known.get(name, ()))]
+    codes = [code for function in functions if (code := getattr(function, "__code__", None))]
+    return any("getfixturevalue" in code.co_names and not names.isdisjoint(code.co_consts) for code in codes)
+
+
+def parameters(item: pytest.Item) -> set[str]:
+    """Return the names of a test's parameters."""
+    return {*getattr(getattr(item, "callspec", None), "params", ())}
 
 
 def fixture_names(item: pytest.Item) -> set[str]:
     """Return the names of a test's fixtures, except parameters."""
-    parameters = getattr(getattr(item, "callspec", None), "params", {})
-    return {*getattr(item, "fixturenames", ())} - {*parameters}
+    return {*getattr(item, "fixturenames", ())} - parameters(item)
 
 
 def asks_for_fixture(item: pytest.Item) -> bool:
     """Return whether a test asks for a benchmark fixture, itself, by its marks, or through fixtures that it names."""
+    marked = any(item.get_closest_marker(name) for name in MARKS)
+    return marked or any(name in FIXTURES or is_alias(item, name) for name in named_fixtures(item))
+
+
+def named_fixtures(item: pytest.Item) -> set[str]:
+    """Return the fixtures that a test names, itself or by marks, and those that these request in turn."""
     names = [*getattr(getattr(item, "_fixtureinfo", None), "argnames", ())]
     names += [name for mark in item.iter_markers("usefixtures") for name in mark.args]
-    marked = any(item.get_closest_marker(name) for name in MARKS)
-    return marked or any(name in FIXTURES or is_alias(item, name) for name in requested(item, names))
+    return requested(item, names)
 
 
 def requested(item: pytest.Item, names: Sequence[str]) -> set[str]:
