@@ -17,6 +17,13 @@ from toy import sorting
 def test_it(benchmark):
     benchmark(sorting.kept, [1] * COUNT * SIZE)
 """
+HELPED_BY_TESTS = """from tests.helpers import COUNT
+from toy import sorting
+
+
+def test_slow(benchmark):
+    benchmark(sorting.slow, [1] * COUNT)
+"""
 COVERAGE = """import pytest
 
 
@@ -306,6 +313,14 @@ def test_no_test_runs_after_an_error_in_the_collection_although_addopts_continue
     made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
     ran = made.gate("HEAD", tmp_path, rule=QUICK)
     assert (ran.code, "1 error during collection" in ran.text, " passed" in ran.text) == (2, True, False), ran.text
+
+
+def test_both_sides_use_heads_helpers_in_the_folder_tests(tmp_path):
+    made = Repository(tmp_path / "repository", flat() | {"tests/__init__.py": "", "tests/helpers.py": ""})
+    slower = {"toy/sorting.py": flat(slow=110)["toy/sorting.py"]}
+    made.write(slower | {"tests/helpers.py": "COUNT = 50\n", FILE: HELPED_BY_TESTS})
+    ran = made.gate("HEAD", tmp_path, FILE, rule=QUICK)
+    assert ran.findings[f"{FILE}::test_slow"] == ("slower",), ran.text
 
 
 def test_addopts_reach_only_the_gate_and_the_users_python_path_comes_after_the_sides(tmp_path):

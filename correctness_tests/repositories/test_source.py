@@ -30,13 +30,13 @@ def source(tmp_path):
     write(tmp_path, dict.fromkeys(("pkg/__init__.py", "bench/test_a.py", "tests/test_b.py", "speed/test_c.py"), ""))
     revisions.git(tmp_path, "init", "--quiet")
 
-    def create(given=(), build=None, testpaths=(), names=("bench/test_a.py::test_x",), **settings):
+    def create(given=(), build=None, testpaths=(), names=("bench/test_a.py::test_x",), imported=(), **settings):
         options = {"gate_benchmarks": list(given), "gate_build": build, "verbose": 0}
         ini = {"testpaths": list(testpaths), "pythonpath": [tmp_path / "lib"]}
         at = SimpleNamespace(dir=tmp_path / "bench")
         run = SimpleNamespace(getoption=options.get, getini=ini.get, invocation_params=at, inipath=None)
         found = Benchmarks(tmp_path, Config(**settings), run)
-        found.names = list(names)
+        found.names, found.imported = list(names), list(imported)
         return found
 
     return create
@@ -53,10 +53,20 @@ def source(tmp_path):
         ({"testpaths": ["tests"], "benchmarks": ["bench"]}, ["bench"]),
         ({"testpaths": ["bench", "bench/"]}, ["bench"]),
         ({"benchmarks": ["bench/test_a.py", "bench"]}, ["bench"]),
+        ({"imported": ["tests/data.py"]}, ["bench", "tests"]),
+        ({"imported": ["tests/data.py"], "benchmarks": ["tests/test_b.py"]}, ["tests/test_b.py", "bench"]),
     ],
 )
 def test_benchmarks_are_named_by_option_settings_or_testpaths_and_collection(source, how, paths):
     assert source(**how).benchmark_paths() == paths
+
+
+def test_a_folder_that_benchmarks_only_import_from_stays_on_the_path(source, tmp_path, monkeypatch):
+    for name in ("tests", "bench"):
+        monkeypatch.syspath_prepend(tmp_path / name)
+    found = source(imported=["tests/data.py"])
+    folders, _ = found.import_folders(found.benchmark_paths())
+    assert ("tests" in folders, "bench" in folders) == (True, False)
 
 
 def test_testpaths_outside_the_repository_name_no_benchmarks(source, tmp_path_factory):

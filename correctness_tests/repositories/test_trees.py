@@ -3,7 +3,7 @@
 import pytest
 
 from rlgauge.benchmarks import trees
-from rlgauge.benchmarks.trees import benchmark_paths, code_files, conftests, overlay, packages
+from rlgauge.benchmarks.trees import benchmark_paths, code_files, conftests, helper_paths, overlay, packages
 
 HERE = ["src", "."], ["."]  # import roots, and those whose packages need __init__.py
 
@@ -34,6 +34,14 @@ def test_a_project_in_a_folder_of_tests_is_no_benchmark(tmp_path):
     write(tmp_path, "pyproject.toml", "perf/pyproject.toml", "perf/bench/deep/test_a.py", "perf/test_b.py")
     files = ["perf/bench/deep/test_a.py", "perf/test_b.py", "tests/test_c.py"]
     assert benchmark_paths(files, tmp_path) == ["perf/bench", "perf/test_b.py", "tests"]
+
+
+def test_a_folder_of_tests_that_something_is_imported_from_belongs_to_the_benchmarks_of_its_project(tmp_path):
+    write(tmp_path, "apps/svc/setup.py")
+    files = ["bench/test_a.py", "apps/svc/perf/deep/test_b.py"]
+    imported = ["pkg/tests/data.py", "apps/svc/test/data.py", "tests/deep/data.py"]
+    assert helper_paths(files, imported, tmp_path) == ["apps/svc/test", "tests"]
+    assert helper_paths(files[:1], imported[:2], tmp_path) == []
 
 
 def test_conftests_of_the_folders_above_belong_to_the_benchmarks(tmp_path):

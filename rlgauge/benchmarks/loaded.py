@@ -60,6 +60,14 @@ class EarlyFiles:
         self.files.take()
 
 
+def imported_files(tree: str) -> list[str]:
+    """Return the files of a tree from which this process has imported modules, relative to the tree."""
+    prefix = f"{os.path.realpath(tree)}{os.sep}"
+    modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    files = {os.path.realpath(file) for file in modules if isinstance(file, str)}
+    return sorted(file[len(prefix) :] for file in files if file.startswith(prefix))
+
+
 def mapped_libraries() -> set[str]:
     """Return the files of the shared libraries that this process has loaded."""
     lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()

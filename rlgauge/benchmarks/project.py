@@ -41,6 +41,7 @@ class Project:
         copied_projects: directories of the repository's projects that are installed as copies and not compiled.
         copied_modules: directory of each project that is installed as a copy, by module name.
         project_modules: installed modules of the nearest project, and of those that are installed as copies.
+        helpers: folders of tests from which the benchmarks may import something; known with the benchmarks.
         build: command that builds a tree, if any.
         ignore: patterns of files that do not count as changes.
         outputs: those among them that match the files that this run writes.
@@ -72,6 +73,7 @@ class Project:
         self.copied_projects, self.copied_modules = installed.copied_projects(self.top, projects)
         modules = {*installed.modules_of(self.root, self.top), *self.copied_modules}
         self.project_modules = sorted(name for name in modules if not is_test_folder(name))
+        self.helpers: list[str] = []
         # a pattern such as *.md matches anywhere, a path is relative to the settings
         self.ignore = [*filter(glob.has_magic, config.ignore), *map(self.from_settings, config.ignore)]
         self.outputs: list[str] = []
@@ -111,8 +113,9 @@ class Project:
         """Return the directories from which packages are imported, and those among them that are bases.
 
         The first are pytest's ``pythonpath``, the repository's directories on ``sys.path`` and those of editable
-        installs, except those in `benchmarks`, which pytest itself adds. The bases need not be on the path: pytest's
-        root, the directory where it was started, that of the settings, and projects that are installed as copies.
+        installs, except those in `benchmarks`, which pytest itself adds; but with those in `helpers`. The bases need
+        not be on the path: pytest's root, the directory where it was started, that of the settings, and projects that
+        are installed as copies.
         """
         bases = list(dict.fromkeys([self.root, self.start, self.settings, *self.copied_projects]))
         guessed = [base / "src" for base in bases if not trees.shadows_library(base / "src")]
@@ -127,8 +130,9 @@ class Project:
         for path in candidates:
             if path.is_relative_to(self.top) and not installed.is_environment(path, self.top):
                 folder = self.relative(path)
+                added = trees.is_inside(folder, benchmarks) and not trees.is_inside(folder, self.helpers)
                 # Before collection, a test directory is on the path only because of its conftest.py.
-                if not trees.is_inside(folder, benchmarks) and (benchmarks or not is_test_folder(Path(folder).name)):
+                if not added and (benchmarks or not is_test_folder(Path(folder).name)):
                     folders.append(folder)
         return list(dict.fromkeys(folders)), [self.relative(base) for base in bases]
 

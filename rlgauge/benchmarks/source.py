@@ -22,6 +22,7 @@ from rlgauge.workers import PYTHON, Side, Worker, WorkerError
 
 from . import command, marks, trees
 from .items import is_benchmark, missing_plugin, replacing_module, skip_reason
+from .loaded import imported_files
 from .project import is_test_folder
 from .sides import ProjectSides, folder_of, link_tool
 
@@ -42,6 +43,7 @@ class Benchmarks(ProjectSides):
         collected: ids of all benchmarks that the run has collected, including those that it deselects.
         marks: arguments of each test's ``rlgauge`` mark.
         broken: why files cannot be collected, by file, if `run` is None.
+        imported: files of the repository from which the collection has imported modules.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Benchmarks(ProjectSides):
         self.collected: set[str] = set()
         self.marks: dict[str, dict[str, Any]] = {}
         self.broken: dict[str, str] = {}
+        self.imported: list[str] = []
 
     def benchmark_paths(self) -> list[str]:
         """Return the benchmark files and directories, which are head's on both sides.
@@ -83,6 +86,9 @@ class Benchmarks(ProjectSides):
             found = [self.relative(path) for path in folders if path.is_dir() and path.is_relative_to(self.top)]
         files = [self.file_of(name) for name in self.names]
         found += trees.benchmark_paths([file for file in files if not trees.is_inside(file, found)], self.top)
+        helpers = trees.helper_paths(files, self.imported, self.top)
+        self.helpers = [folder for folder in helpers if not any(trees.is_inside(path, [folder]) for path in found)]
+        found += self.helpers
         found += [file for file in trees.conftests(found, self.top) if not trees.is_inside(file, found)]
         found = trees.outermost(found)
         packages = [*trees.packages(self.top, found, *self.import_folders(found)), *self.project_modules]
@@ -117,6 +123,7 @@ class Benchmarks(ProjectSides):
             raise GateError("--gate-renamed: it has no effect without --gate-own-benchmarks; add that option")
         self.renamed = parse_renamed(renamed, self.names)
         self.marks = {item.nodeid: marks.of(item) for item in chosen}
+        self.imported = imported_files(str(self.top))
         self.paths = self.benchmark_paths()
 
     def why_none(self) -> str:
@@ -149,7 +156,7 @@ class Benchmarks(ProjectSides):
                 variables = {"PYTHONPATH": self.search_path(self.top, folder, imports)}
                 side = Side("head", self.top, PYTHON, worker, variables, start=self.root)
                 found = self.collect(side, deselected)
-                self.marks, self.broken = found["listing"], found["broken"]
+                self.marks, self.broken, self.imported = found["listing"], found["broken"], found["imported"]
                 self.inipath = Path(found["inipath"]) if found["inipath"] else None
                 self.pythonpath = list(map(Path, found["pythonpath"]))
                 self.arguments = command.for_workers(arguments, found["files"])

@@ -33,11 +33,26 @@ def benchmark_paths(files: Iterable[str], tree: Path) -> list[str]:
     found = set()
     for file in files:
         path = PurePosixPath(file)
-        project = next(folder for folder in path.parents if is_project(tree / folder) or folder == PurePosixPath("."))
+        project = project_of(path, tree)
         inner = [folder for folder in reversed(path.parents) if folder != project and project in folder.parents]
         folders = [folder for folder in inner if TEST_FOLDER.fullmatch(folder.name)]
         found.add(str(folders[0] if folders else path))
     return sorted(found)
+
+
+def helper_paths(files: Iterable[str], imported: Iterable[str], tree: Path) -> list[str]:
+    """Return the directories ``test`` and ``tests`` of the projects of some benchmark files that hold imported files.
+
+    The benchmarks may use their helpers and fixtures.
+    """
+    projects = {project_of(PurePosixPath(file), tree) for file in files}
+    folders = {str(project / name) for project in projects for name in ("test", "tests")}
+    return sorted(folder for folder in folders if any(is_inside(file, [folder]) for file in imported))
+
+
+def project_of(path: PurePosixPath, tree: Path) -> PurePosixPath:
+    """Return the directory of the project that holds a file, or the top of the tree."""
+    return next(folder for folder in path.parents if is_project(tree / folder) or folder == PurePosixPath("."))
 
 
 def is_project(folder: Path) -> bool:

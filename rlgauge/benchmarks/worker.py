@@ -38,7 +38,7 @@ from rlgauge.benchmarks import codspeed, marks
 from rlgauge.benchmarks.finder import PackageFinder, is_inside, leave_working_tree, real_path
 from rlgauge.benchmarks.fixture import NO_WEAVE, Benchmark
 from rlgauge.benchmarks.items import PLUGINS, has_fixture, is_benchmark, missing_plugin, skip_reason
-from rlgauge.benchmarks.loaded import EarlyFiles, LoadedFiles, mapped_libraries
+from rlgauge.benchmarks.loaded import EarlyFiles, LoadedFiles, imported_files, mapped_libraries
 from rlgauge.benchmarks.runs import Runs, last_line, one_line
 from rlgauge.benchmarks.seeds import seed_all, seed_of
 from rlgauge.benchmarks.timed import MisuseError
@@ -300,17 +300,17 @@ class WorkerPlugin(Runs):
         return {"parameters": params}
 
     def listing(self, deselected: bool = False) -> dict[str, Any]:
-        """Return the selected benchmarks with their mark settings, the arguments that select them, and broken files."""
+        """Return the selected benchmarks with their mark settings, what selects them, and broken and imported files."""
         assert self.session
         selected = set(self.items.values() if deselected else self.session.items)
         chosen = {name: item for name, item in self.items.items() if item in selected and is_benchmark(item)}
-        listing = {name: marks.of(item) for name, item in chosen.items()}
         broken = {node: reply["failed"] for node, reply in self.broken.items() if "failed" in reply}
         config = self.session.config
         files = config.args if config.args_source.name == "ARGS" else []  # others come from the settings
         return {
-            "listing": listing,
+            "listing": {name: marks.of(item) for name, item in chosen.items()},
             "files": files,
+            "imported": imported_files(self.tree),
             "broken": broken,
             "inipath": str(config.inipath) if config.inipath else "",
             "pythonpath": list(map(str, config.getini("pythonpath"))),
