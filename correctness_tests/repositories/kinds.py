@@ -58,6 +58,16 @@ class TestPartial:
         benchmark(modes.run, (NUMBERS,))
 
 
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory):
+    made = tmp_path_factory.getbasetemp().parent / "shared-with-processes-of-xdist"
+    made.touch(exist_ok=False)
+
+
+def test_shared(benchmark, shared):
+    benchmark(sorting.kept, NUMBERS)
+
+
 timed = pytest_benchmark.plugin.benchmark
 
 

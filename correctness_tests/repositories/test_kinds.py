@@ -140,6 +140,7 @@ def note(ran, name):
 def test_a_project_fixture_named_benchmark_wraps_the_gates(ran):
     assert verdicts(ran, "fixtures") == {
         "TestPartial::test_partial": 1.1,
+        "test_shared": 1.0,
         "test_other_name": 1.1,
         "test_mode": 1.1,
         "test_frozen": 1.1,

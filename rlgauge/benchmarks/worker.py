@@ -380,11 +380,11 @@ def main(requests: TextIO, replies: TextIO) -> None:
     plugin = WorkerPlugin(requests, replies, settings)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures are torn down
     os.register_at_fork(after_in_child=restore_sigterm)
-    arguments = [*sys.argv[2:-3], f"--basetemp={plugin.temporary}"]
+    os.mkdir(plugin.temporary, 0o700)  # fixtures may share the folder above pytest's with processes of pytest-xdist
+    arguments = [*sys.argv[2:-3], f"--basetemp={plugin.temporary}/0"]
     # a project may use test settings if this names pytest, and skip benchmarks without the option
     sys.argv = ["pytest", "--benchmark-only", *arguments]
-    early = [EarlyFiles(plugin.files)] if plugin.files else []
-    code = pytest.main(arguments, plugins=[plugin, *early])
+    code = pytest.main(arguments, plugins=[plugin, *([EarlyFiles(plugin.files)] if plugin.files else [])])
     if plugin.conftest:
         sys.stderr.write(f"{plugin.conftest}{'' if settings.get('own_benchmarks') else f'; {CONFTEST_HINT}'}\n")
     elif plugin.session is None and code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
