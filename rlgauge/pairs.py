@@ -197,7 +197,7 @@ class Pairs:
     def workers(self, place: Cores) -> Iterator[list[Worker]]:
         """Start a fresh process of each side; interrupts are deferred until the gate waits for a reply."""
         order = self.rng.sample([0, 1], 2)  # random: which side starts first, and on which core
-        seed = {"PYTHONHASHSEED": str(random.SystemRandom().randrange(1 << 32))}  # same order of sets on both sides
+        seed = {"PYTHONHASHSEED": self.sides[0].hash_seed()}  # same order of sets on both sides
         sides = [replace(side, variables={**seed, **side.variables}) for side in self.sides]
         with ExitStack() as stack:
             stack.enter_context(interrupts.defer_interrupts())

@@ -77,14 +77,13 @@ class Side:
     inherited: Mapping[str, str] | None = None
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of a fresh worker, with a new hash seed and a random stack offset."""
+        """Return the environment of a fresh worker, with a hash seed and a random stack offset."""
         rng = random.SystemRandom()
-        inherited = os.environ if self.inherited is None else self.inherited
         return {
             **SHARED_GPU,
-            **{name: value for name, value in inherited.items() if not name.startswith(NOT_INHERITED)},
+            **{name: value for name, value in self.users().items() if not name.startswith(NOT_INHERITED)},
             "PYTHONPATH": str(self.root),
-            "PYTHONHASHSEED": str(rng.randrange(1 << 32)),
+            "PYTHONHASHSEED": self.hash_seed(),
             "PYTHONDONTWRITEBYTECODE": "1",
             "RLGAUGE_PADDING": "x" * rng.randrange(1 << 12),
             SIDE: self.name,
@@ -93,6 +92,14 @@ class Side:
             TEMPORARY: str(Path(tempfile.gettempdir(), f"rlgauge-{rng.randrange(1 << 32):08x}")),
             **self.variables,
         }
+
+    def users(self) -> Mapping[str, str]:
+        """Return the user's environment variables."""
+        return os.environ if self.inherited is None else self.inherited
+
+    def hash_seed(self) -> str:
+        """Return a new hash seed, or 0 if the user has disabled random hashes, which tests may depend on."""
+        return "0" if self.users().get("PYTHONHASHSEED") == "0" else str(random.SystemRandom().randrange(1 << 32))
 
 
 def interpreter_options() -> list[str]:

@@ -129,8 +129,9 @@ def pairs(*sides):
     return Pairs(sides, 1, 30.0, {}, None, random.Random(0))
 
 
-@pytest.mark.parametrize("all_cores", [False, True])
-def test_both_sides_of_a_pair_have_the_same_hash_seed_and_threads(root, all_cores):
+@pytest.mark.parametrize(("all_cores", "hashes"), [(False, "random"), (True, "random"), (False, "0")])
+def test_both_sides_of_a_pair_have_the_same_hash_seed_and_threads(root, all_cores, hashes, monkeypatch):
+    monkeypatch.setenv("PYTHONHASHSEED", hashes)
     place, seeds = cores(all_cores), []
     measuring = pairs(*(Side(name, root, Path(sys.executable), WORKER) for name in ("base", "head")))
     for _ in range(2):
@@ -141,7 +142,7 @@ def test_both_sides_of_a_pair_have_the_same_hash_seed_and_threads(root, all_core
         given = [str(len(os.sched_getaffinity(0)) if all_cores else 1), "kept"]  # threads and memory
         assert base["arguments"][3:] == head["arguments"][3:] == given
         seeds.append(base["seed"])
-    assert seeds[0] != seeds[1]
+    assert len({*seeds}) == (1 if hashes == "0" else 2)
 
 
 def test_interpreter_options_that_change_the_time_are_passed_to_workers():
