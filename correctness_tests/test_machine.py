@@ -1,5 +1,8 @@
 """The description of a machine: its processor and the state of the repository."""
 
+import subprocess
+import sys
+
 import pytest
 
 from perf_tests.report.results import name_of
@@ -27,6 +30,12 @@ def test_name_of_a_machine_includes_its_vector_instructions(cpu, flags, vectors,
     cpu.write_text(LINES.format(flags))
     assert (machine.cpu_model(), machine.vectors()) == ("AMD EPYC", vectors)
     assert name_of({"cpu_model": "AMD EPYC", "vectors": vectors, "cores": 2}) == name
+
+
+def test_a_machine_has_as_many_cores_as_the_process_may_use():
+    code = "import os; from rlgauge import machine; os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})"
+    code += "; print(machine.this_machine())"
+    assert "'cores': 1}" in subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
 
 
 def test_git_state_is_the_commit_and_whether_files_changed(tmp_path):

@@ -9,7 +9,6 @@ import ast
 import datetime
 import hashlib
 import json
-import os
 import random
 import subprocess
 import time
@@ -142,7 +141,8 @@ class History:
         self.source, self.root, self.file = source, source.root, file
         self.pairs, self.minutes, self.limit, self.log = pairs, minutes, limit, log
         self.entries, self.failed = read(file), list[str]()
-        self.machine = f"{machine.called(machine.this_machine())}, {os.cpu_count()} cores"
+        here = machine.this_machine()
+        self.machine = f"{machine.called(here)}, {here['cores']} cores"
         for entry in self.entries:
             if entry.machine != self.machine:
                 raise GateError(

@@ -10,6 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from .process import cores
+
 CPU = Path("/proc/cpuinfo")
 SET_BY_HOOKS = (  # variables of a git hook: its repository, and how the caller, such as Magit, gives paths
     "GIT_COMMON_DIR", "GIT_DIR", "GIT_GLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_INDEX_FILE", "GIT_LITERAL_PATHSPECS",
@@ -40,8 +42,8 @@ def vectors() -> str:
 
 
 def this_machine() -> dict[str, Any]:
-    """Return this machine's processor, vector instructions and number of cores."""
-    return {"cpu_model": cpu_model(), "vectors": vectors(), "cores": os.cpu_count()}
+    """Return this machine's processor, vector instructions and the number of cores that this process may use."""
+    return {"cpu_model": cpu_model(), "vectors": vectors(), "cores": cores()}
 
 
 def machine_and_versions() -> dict[str, Any]:

@@ -26,7 +26,7 @@ from ..suite import machine, process
 from .catalogue import Claim, ClaimsError, by_name, claims_of, node_id, workloads
 from .ledger import FORMAT, VERSION, row, unclear
 from .measure import ROOT, measure, timed
-from .pages import show
+from .pages import check_cores, show
 from .returns import evidence
 from .table import lines_of
 
@@ -136,6 +136,8 @@ def run(options: argparse.Namespace) -> int:
         for claim in options.claims:
             print(f"{claim.id}: {claim.words} (promised: {claim.promised})")
         return 0
+    if options.pages:
+        check_cores(head())
     folder = options.output.with_suffix(".kept")
     if options.fresh:
         shutil.rmtree(folder, ignore_errors=True)

@@ -44,8 +44,16 @@ def read(path: Path) -> Any:
     return ledger
 
 
+def check_cores(ledger: Mapping[str, Any]) -> None:
+    """Raise ClaimsError if a ledger, or its metadata alone, is of a process that could not use all cores."""
+    used, cores = ledger["threads"], ledger["machine"]["cores"]
+    if used < cores:
+        raise ClaimsError(f"pages need a ledger of all {cores} cores, and this process had {used}; measure it on all")
+
+
 def show(ledger: Mapping[str, Any]) -> None:
     """Write the page, the JSON, the chart and the README's section, all or none."""
+    check_cores(ledger)
     name = name_of(ledger["machine"])
     try:
         readme = insert(README.read_text(), START, END, section(ledger, name))
