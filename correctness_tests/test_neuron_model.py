@@ -105,14 +105,18 @@ def test_new_weights_are_used_without_compiling_again(line):
 # auto-cast
 
 
-def test_native_autocast_computes_in_bfloat16_and_returns_float32(monkeypatch):
+def test_native_autocast_computes_in_bfloat16_before_and_after_a_restore(monkeypatch, tmp_path):
     import torch
 
     INSTALL["native"](monkeypatch)
     params, states = weights(), batch(8)
-    out = model(params, autocast=True)(tensor(states))
+    saved = model(params, autocast=True)
+    out = saved(tensor(states))
     assert out.dtype == torch.float32
     assert TOLERANCE < difference(out, params, states) < 0.02
+    saved.save(tmp_path / "model")
+    restored = neuron.NeuronModel.restore(tmp_path / "model", net(weights(9)))
+    assert restored(tensor(states)).equal(out)
 
 
 # save and restore
