@@ -12,6 +12,7 @@ from correctness_tests.waiting import limit
 from perf_tests.recorded import benchmarks
 from rl_impls import backends
 from rl_impls.backends import BackendUnavailable
+from rl_impls.common.phases import untimed
 
 TIMED = {
     one.name: one
@@ -133,6 +134,15 @@ def test_phases_of_a_loop_add_up_to_its_time(form, num_envs, phases):
     seconds, whole = loop.phases(), time.perf_counter() - before
     assert {name for name, value in seconds.items() if value > 0} == phases
     assert 0.5 * whole < sum(seconds.values()) <= whole
+
+
+def test_learning_ends_when_jax_has_computed_the_update():
+    loop, inputs = fresh("full", "jax", 1)
+    *drawn, rows = inputs.args
+    rows = iter(rows)
+    for step in zip(*drawn):
+        *_, transitions = loop.play(*step, untimed)
+        assert all(loss.is_ready() for loss in loop.learn(transitions, rows))
 
 
 @pytest.mark.parametrize(("form", "count"), [("naive", 1), ("plain", 2)])
