@@ -51,10 +51,10 @@ def no_process_is_left():
 class Numbers(PoolLoop):
     """A loop that does not learn, but records the rewards of its rollouts."""
 
-    def __init__(self, ahead, faults=None, keep_acting=False):
+    def __init__(self, ahead, faults=None, **config):
         update, self.given = SimpleNamespace(reset=lambda: None, load_state=lambda state: None), []
         pool = pool_of(ahead + 1, faults)
-        super().__init__(CONFIG | {"keep_acting": keep_acting}, pool, START, update, Phases("waiting"))
+        super().__init__(CONFIG | config, pool, START, update, Phases("waiting"))
 
     def learn(self, rollout, number):
         self.given.append((number, rollout.rewards.copy()))
