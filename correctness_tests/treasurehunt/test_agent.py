@@ -133,6 +133,10 @@ def test_every_draw_is_fresh_for_each_agent_world_turn_and_epoch(draw):
     assert drawn["explore"].mean() == pytest.approx(0.3, abs=0.05)
     assert_as_often(drawn["random_actions"][drawn["explore"]], 4)
     assert_distributed(np.concatenate([drawn["taus"].ravel(), drawn["train_taus"].ravel()]), "uniform")
+    # drawn with the same key, they would be alike
+    noise, train_taus = (drawn[name].reshape(30, -1) for name in ("noise", "train_taus"))
+    alike = np.corrcoef(noise.ravel(), train_taus[:, : noise.shape[1]].ravel())[0, 1]
+    assert abs(alike) < 5 / np.sqrt(noise.size)
 
 
 def test_keyed_epochs_get_a_new_key_and_the_exploration_rate():
