@@ -13,7 +13,7 @@ from .workload_agents import SMALL, agent_of, fields_of
 
 
 @pytest.mark.parametrize("workload", SMALL)
-@pytest.mark.parametrize("value", [True, math.nan, -1])
+@pytest.mark.parametrize("value", [True, math.nan, math.inf, -1])
 def test_invalid_number_is_an_error_that_names_the_field(workload, value):
     for name in fields_of(workload, int, float):
         with pytest.raises(ValueError, match=rf"^{name}={value!r} should be ") as caught:
