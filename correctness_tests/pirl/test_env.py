@@ -209,6 +209,7 @@ def test_sampled_points_fill_both_edges_and_the_ranges_of_a_reset():
     resets = np.array([env.reset(seed=seed)[0] for seed in range(500)])
     for column in (0, 1, 2, 3, 4, 14, 15):
         low, high = interior[:, column].min(), interior[:, column].max()
+        assert low < high
         margin = 0.02 * (high - low)
         assert low - margin <= resets[:, column].min() <= low + 3 * margin
         assert high - 3 * margin <= resets[:, column].max() <= high + margin
