@@ -3,7 +3,6 @@
 import itertools
 import json
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -11,10 +10,10 @@ import pytest
 from perf_tests.asv import benchmarks
 from perf_tests.recorded import benchmarks as recorded
 
-from .commands import ROOT, environment, python
+from .commands import ROOT, python
+from .repositories.made import Repository
 
 CLASSES = {made.time_call.benchmark_name: made for made in vars(benchmarks).values() if hasattr(made, "time_call")}
-WHO = ("-c", "user.name=A User", "-c", "user.email=user@localhost", "-c", "commit.gpgsign=false")
 
 
 def combinations(made):
@@ -54,12 +53,6 @@ def test_each_sample_starts_from_a_reset():
     assert (made.number, made.rounds, made.warmup_time) == (1, 1, 0)
 
 
-def git(folder, *arguments):
-    command = ["git", *WHO, *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment(), check=True, capture_output=True, text=True)
-    return done.stdout.strip()
-
-
 @pytest.mark.slow
 def test_asv_runs_and_publishes_commits_and_skips_older_ones(tmp_path):
     checkout, installed = tmp_path / "checkout", tmp_path / "installed"
@@ -69,12 +62,8 @@ def test_asv_runs_and_publishes_commits_and_skips_older_ones(tmp_path):
     problem = checkout / "rl_impls/pirl/problem.py"
     text = problem.read_text()
     problem.unlink()
-    git(checkout, "init", "--quiet")
-    git(checkout, "add", "--all")
-    git(checkout, "commit", "--quiet", "-m", "old")
-    problem.write_text(text)
-    git(checkout, "add", "--all")
-    git(checkout, "commit", "--quiet", "-m", "new")
+    made = Repository(checkout, {})
+    made.commit("new", {"rl_impls/pirl/problem.py": text})
 
     def asv(*arguments):
         variables = {"HOME": str(tmp_path), "ASV_PYTHONPATH": str(installed)}
@@ -85,11 +74,11 @@ def test_asv_runs_and_publishes_commits_and_skips_older_ones(tmp_path):
     asv("machine", "--yes", "--machine", "box")
     one = r"^pirl\.forward\.time_call\('full', 'numpy', 32,"
     printed = {}
-    for commit in git(checkout, "log", "--reverse", "--format=%H").split():
-        git(checkout, "worktree", "add", "--quiet", "--force", "--detach", str(installed), commit)
+    for commit in made.git("log", "--reverse", "--format=%H").split():
+        made.git("worktree", "add", "--quiet", "--force", "--detach", str(installed), commit)
         here = ("--environment", f"existing:{sys.executable}", "--set-commit-hash", commit)
         printed[commit] = asv("run", *here, "--show-stderr", "--bench", one)
-        git(checkout, "worktree", "remove", "--force", str(installed))
+        made.git("worktree", "remove", "--force", str(installed))
     asv("publish")
     old, new = printed
     assert "this commit has no rl_impls/pirl/problem.py" in printed[old]

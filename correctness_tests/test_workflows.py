@@ -1,18 +1,24 @@
-"""Workflows: restarts of the gate, cached environments, kept results, and the run on a GPU."""
+"""Workflows: restarts of the gate, cached environments, kept results, and the runs of ASV, on a GPU and on Neuron."""
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import tomllib
+from importlib import metadata
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from .commands import ROOT
-from .test_neuron_workflow import installed_by
+from .commands import ROOT, hiding, python
+from .repositories.made import Repository
 
 NAMED = ("Makefile", "requirements/py311.txt", "pyproject.toml", "workloads/pyproject.toml", "VERSION")
 SHARDS = ".github/workflows/gate-shards.yml"
+RUNNER = {"torch"}  # what a runner installs for its device
 
 
 def job(workflow, name):
@@ -24,6 +30,24 @@ def step(steps, name):
     """Return the step whose name or action starts with this text."""
     (found,) = (each for each in steps if (each.get("name") or each.get("uses", "")).startswith(name))
     return found
+
+
+def script(workflow, name, start):
+    """Return the commands of a step."""
+    return step(job(workflow, name)["steps"], start)["run"]
+
+
+def shell(lines, folder, **variables):
+    """Run commands as a workflow does; return the completed process."""
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", lines]
+    variables = {"PATH": "/usr/bin:/bin", "HOME": str(folder), **variables}
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=60)
+
+
+def executable(path, lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/bash\n{lines}\n")
+    path.chmod(0o755)
 
 
 class Context(dict):
@@ -103,20 +127,107 @@ def test_the_results_of_benchmarks_are_kept(workflow, name, target):
     assert kept["include-hidden-files"]  # .cache is hidden
 
 
-def test_the_gpu_workflow_leaves_torch_and_jax_to_the_runner():
-    assert not {"torch", "jax", "jaxlib"} & installed_by(step(job("cuda", "cuda")["steps"], "Install")["run"])
-
-
 @pytest.mark.parametrize("code", [0, 1])
 def test_the_gpu_workflow_fails_if_a_part_does(tmp_path, code):
-    for name in ("tools", ".venv/bin"):
-        (tmp_path / name).mkdir(parents=True)
+    executable(tmp_path / ".venv/bin/python", f'case "$*" in *"--backend torch "*) exit {code};; esac')
+    (tmp_path / "tools").mkdir()
     shutil.copy(ROOT / "tools/on_gpu.sh", tmp_path / "tools")
-    python = tmp_path / ".venv/bin/python"
-    python.write_text(f'#!/bin/sh\ncase "$*" in *"--backend torch "*) exit {code};; esac\n')
-    python.chmod(0o755)
-    command = ["bash", "-eo", "pipefail", "-c", step(job("cuda", "cuda")["steps"], "Test")["run"]]
     variables = {"PATH": os.environ["PATH"], "OUT": str(tmp_path / "out"), "PARTS": "torch:60 jax:60"}
-    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=60)
+    done = shell(script("cuda", "cuda", "Test"), tmp_path, **variables)
     assert done.returncode == code, done.stdout + done.stderr
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"torch.txt", "jax.txt"}
+
+
+def with_dependencies(requirements):
+    """Return these distributions and everything they require, by their installed metadata."""
+    names, left = set(), list(requirements)
+    while left:
+        requirement = Requirement(left.pop())
+        name = canonicalize_name(requirement.name)
+        needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if needed and name not in names:
+            names.add(name)
+            left += metadata.requires(name) or ()
+    return names
+
+
+def installed_by(workflow):
+    """Return the names of the distributions that a workflow installs as dependencies of this repository's projects."""
+    required = []
+    for folder, extras in re.findall(r"-e '?(\.[\w/]*)(?:\[(.+)\])?", script(workflow, workflow, "Install")):
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+        required += project["dependencies"]
+        for extra in filter(None, extras.split(",")):
+            required += project["optional-dependencies"][extra]
+    return with_dependencies(required)
+
+
+@pytest.mark.parametrize(("workflow", "own"), [("cuda", {*RUNNER, "jax", "jaxlib"}), ("neuron", RUNNER)])
+def test_a_workflow_on_a_device_leaves_what_is_built_for_it_to_the_runner(workflow, own):
+    assert not own & installed_by(workflow)
+
+
+def test_neuron_benchmarks_are_collected_with_what_the_workflow_installs(tmp_path):
+    kept = with_dependencies(RUNNER) | installed_by("neuron") | {"rlgauge", "rlgauge-workloads", "pip", "setuptools"}
+    modules = metadata.packages_distributions().items()
+    others = [module for module, owners in modules if not kept & {canonicalize_name(owner) for owner in owners}]
+    assert "jax" in others
+    words = shlex.split(script("neuron", "neuron", "Benchmark").partition("-m pytest ")[2])
+    words = [str(tmp_path / word) if word.endswith(".json") else word for word in words]
+    collect = "-m", "pytest", "-p", "no:cacheprovider", "--collect-only"
+    done = python(*collect, *words, PYTHONPATH=hiding(tmp_path, *others))
+    assert done.returncode == 0, done.stdout
+
+
+def asv(job, name, folder, **variables):
+    """Run a step of the workflow that runs ASV on main."""
+    done = shell(script("asv", job, name), folder, **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("known", "start"), [((), None), ((0, 1), 1), ((3,), None)])
+def test_asv_times_the_commits_after_the_last_one_with_results(tmp_path, known, start):
+    made = Repository(tmp_path, {})
+    for name in "bcd":
+        made.commit(name, {})
+    executable(tmp_path / ".venv/bin/python", 'printf "%s\\n" "$@" >> arguments')
+    commits = made.git("log", "--reverse", "--format=%H").split()
+    made.write({f".asv/results/github/{commits[number][:8]}-env.json": "" for number in known})
+    asv("measure", "time and publish", tmp_path, AFTER=commits[-1])
+    before = f"{commits[-1]}~1" if start is None else commits[start]
+    run = ["-m", "asv", "run", "--show-stderr", f"{before}..{commits[-1]}"]
+    assert (tmp_path / "arguments").read_text().splitlines() == [*run, "-m", "asv", "publish"]
+
+
+def test_asv_pushes_results_and_pages_to_branches_of_their_own(tmp_path):
+    pushed = tmp_path / "a/b.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", pushed], check=True)
+
+    def git(*arguments):
+        return subprocess.run(["git", *arguments], cwd=pushed, check=True, capture_output=True, text=True).stdout
+
+    seen = {}
+    for push in ("first", "second", "second"):
+        folder = tmp_path / f"{push}-{len(list(tmp_path.iterdir()))}"
+        for name in ("results/github/one.json", f"site/{push}.html"):
+            (folder / "asv" / name).parent.mkdir(parents=True)
+            (folder / "asv" / name).write_text(push)
+        variables = {"SERVER": str(tmp_path), "REPOSITORY": "a/b", "COMMIT": push, "GH_TOKEN": "secret"}
+        asv("publish", "push", folder, **variables)
+        assert "secret" not in "".join(path.read_text() for path in folder.rglob("config"))
+        seen[push] = [git("ls-tree", "-r", "--name-only", branch).split() for branch in ("asv-results", "gh-pages")]
+    assert seen["first"] == [["results/github/one.json"], [".nojekyll", "first.html"]]
+    assert seen["second"][1] == [".nojekyll", "second.html"]
+    for branch in ("asv-results", "gh-pages"):
+        assert git("log", "--format=%s", branch).split() == ["second", "first"]
+    assert git("show", "asv-results:results/github/one.json") == "second"
+
+
+def test_the_next_run_of_asv_fetches_the_earlier_results(tmp_path):
+    kept, clone = Repository(tmp_path / "kept", {"results/github/one.json": "kept"}), tmp_path / "clone"
+    kept.git("branch", "asv-results")
+    kept.git("clone", "--quiet", ".", str(clone))
+    asv("measure", "results so far", clone)
+    assert (clone / ".asv/results/github/one.json").read_text() == "kept"
+    kept.git("-C", str(clone), "branch", "--remotes", "--delete", "origin/asv-results")
+    asv("measure", "results so far", clone)
