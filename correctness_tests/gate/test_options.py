@@ -8,11 +8,24 @@ import pytest
 from correctness_tests.repositories.made import Gated, Repository
 from rlgauge import plugin
 
+TEST = "def test_it(benchmark):\n    pass\n"
+FILES = {
+    "test_plain.py": TEST,
+    "test_parameter.py": f"import pytest\n\n\n@pytest.mark.parametrize('benchmark', ['a parameter'])\n{TEST}",
+    "test_replaced.py": f"import pytest\n\n\n@pytest.fixture\ndef benchmark():\n    return print\n\n\n{TEST}",
+    "test_skipped.py": "import pytest\n\npytest.importorskip('gone')\n",
+    "test_codspeed.py": TEST.replace("benchmark", "codspeed_benchmark"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return Repository(tmp_path_factory.mktemp("options") / "toy", {"toy.py": "", **FILES}).root
+
 
 @pytest.fixture
-def run_gate(monkeypatch, capfd, tmp_path):
+def run_gate(monkeypatch, capfd, folder):
     """Return a function that runs pytest with the gate in this process, in a small repository."""
-    folder = Repository(tmp_path / "toy", {"toy.py": ""}).root
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     monkeypatch.chdir(folder)
@@ -48,50 +61,23 @@ def test_a_mistake_is_one_line_and_overwrites_nothing(run_gate, tmp_path, option
 
 
 @pytest.mark.parametrize(
-    ("name", "test", "options", "message"),
+    ("options", "message"),
     [
-        (
-            "test_plain",
-            "import pytest\n\n\n@pytest.mark.parametrize('benchmark', ['a parameter'])\n"
-            "def test_it(benchmark):\n    pass\n",
-            ["-k", "it"],
-            "none of 1 selected test uses the fixture or mark benchmark, and -k 'it' may deselect others",
-        ),
-        (
-            "test_replaced",
-            "import pytest\n\n\n@pytest.fixture\ndef benchmark():\n    return print\n\n\n"
-            "def test_it(benchmark):\n    benchmark()\n",
-            ["-k", "it"],
-            "test_replaced replaces the plugin's fixture: define it only if the plugin is not installed",
-        ),
-        (
-            "test_skipped",
-            "import pytest\n\npytest.importorskip('gone')\n",
-            ["-k", "nothing"],
-            "-k 'nothing' matches none; change the selection; test_skipped.py was skipped: could not import",
-        ),
-        (
-            "test_unloaded",
-            "def test_it(benchmark):\n    pass\n",
-            [],
-            "of pytest-benchmark, which is not loaded: remove -p no:benchmark or PYTEST_DISABLE_PLUGIN_AUTOLOAD",
-        ),
-        (
-            "test_uninstalled",
-            "def test_it(codspeed_benchmark):\n    pass\n",
-            [],
-            f"of pytest-codspeed, which is not installed: run {sys.executable} -m pip install pytest-codspeed",
-        ),
-        (
-            "test_renamed",
-            "def test_it(benchmark):\n    pass\n",
-            ["-p", "pytest_benchmark.plugin", "--gate-renamed", "test_old.py::test_it=test_renamed.py::test_it"],
-            "--gate-renamed: it has no effect without --gate-own-benchmarks; add that option",
-        ),
+        (["test_parameter.py", "-k", "it"],
+         "none of 1 selected test uses the fixture or mark benchmark, and -k 'it' may deselect others"),
+        (["test_replaced.py"],
+         "test_replaced replaces the plugin's fixture: define it only if the plugin is not installed"),
+        (["test_skipped.py", "-k", "nothing"],
+         "-k 'nothing' matches none; change the selection; test_skipped.py was skipped: could not import"),
+        (["test_plain.py"],
+         "of pytest-benchmark, which is not loaded: remove -p no:benchmark or PYTEST_DISABLE_PLUGIN_AUTOLOAD"),
+        (["test_codspeed.py"],
+         f"of pytest-codspeed, which is not installed: run {sys.executable} -m pip install pytest-codspeed"),
+        (["test_plain.py", "-p", "pytest_benchmark.plugin", "--gate-renamed=old.py::test_it=test_plain.py::test_it"],
+         "--gate-renamed: it has no effect without --gate-own-benchmarks; add that option"),
     ],
-)
-def test_a_selection_that_cannot_be_measured_is_one_line(run_gate, tmp_path, name, test, options, message):
-    (tmp_path / "toy" / f"{name}.py").write_text(test)
+)  # fmt: skip
+def test_a_selection_that_cannot_be_measured_is_one_line(run_gate, options, message):
     ran = run_gate("--gate-against=main", "--import-mode=importlib", *options)
     assert ran.code == 2
     assert ran.only_says(message), ran.text
