@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import pytest
+
 from rlgauge.artifact import Artifact
 from rlgauge.fields import parse
 from rlgauge.statistics import log_ratio
@@ -356,6 +358,27 @@ class Repository:
     def leftovers(self):
         """Return the processes and directories that a run has left."""
         return [*self.processes(), *self.root.glob(".git/rlgauge/run-*")]
+
+
+def tidy(files):
+    """Return a fixture of a module: a repository, in whose folder no run may leave anything."""
+
+    @pytest.fixture(scope="module")
+    def made(tmp_path_factory):
+        made = Repository(tmp_path_factory.mktemp("made") / "repository", files)
+        yield made
+        assert made.leftovers() == []
+
+    return made
+
+
+def dist_info(site, name, *files, **url):
+    """Return the files that describe a distribution in a directory of installed ones, by absolute path."""
+    info = {"METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n"}
+    info["RECORD"] = "".join(f"{file},,\n" for file in files)
+    if url:
+        info["direct_url.json"] = json.dumps(url)
+    return {str(site / f"{name}-1.dist-info" / file): text for file, text in info.items()}
 
 
 def eventually(function, limit=30):

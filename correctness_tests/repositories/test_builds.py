@@ -8,7 +8,7 @@ import pytest
 from rlgauge.benchmarks import builds
 from rlgauge.rule import GateError
 
-from .made import CLOCK, FLAT_TESTS, QUICK, Repository, flat, work
+from .made import CLOCK, FLAT_TESTS, QUICK, Repository, dist_info, flat, tidy, work
 
 SLOW, KEPT = (f"benchmarks/test_sum.py::test_{name}" for name in ("slow", "kept"))
 BUILD = "python -m pip install --no-deps --no-build-isolation --quiet --disable-pip-version-check ."
@@ -81,11 +81,7 @@ def compiled(turns=100):
     }
 
 
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    toy = Repository(tmp_path_factory.mktemp("compiled") / "toy", compiled())
-    yield toy
-    assert toy.leftovers() == []
+toy = tidy(compiled())
 
 
 def test_a_build_is_kept_for_its_command_its_flags_and_the_files_of_its_tree(tmp_path, capfd, monkeypatch):
@@ -192,14 +188,13 @@ def test_the_built_package_is_imported_before_the_tree_although_tests_are_inside
 
 def test_a_build_is_imported_before_an_editable_install_of_the_working_tree(tmp_path):
     made = Repository(tmp_path / "toy", {**UNBUILT, "pyproject.toml": '[project]\nname = "toy"\nversion = "1"\n'})
-    site, info = tmp_path / "site", tmp_path / "site" / "toy-1.dist-info"
+    site = tmp_path / "site"
     made.write({
         "sorting.in": work(slow=101, kept=100),
         "benchmarks/test_sorting.py": FLAT_TESTS.replace("[10, 50]", "[50]"),
         str(site / "sitecustomize.py"): "import _toy_editable_loader\n",  # in place of a .pth file
         str(site / "_toy_editable_loader.py"): EDITABLE.replace("FOLDER", str(made.root)),
-        str(info / "METADATA"): "Metadata-Version: 2.1\nName: toy\nVersion: 1\n",
-        str(info / "RECORD"): "_toy_editable_loader.py,,\n",
+        **dist_info(site, "toy", "_toy_editable_loader.py"),
     })  # fmt: skip
     options = "--gate-build", f'python -c "{INSTALL}"', "--collect-only"
     ran = made.gate("HEAD", tmp_path, *options, rule=QUICK, PYTHONPATH=str(site))

@@ -9,7 +9,7 @@ import pytest
 from rlgauge.__main__ import main
 from rlgauge.revisions import measurement_lock
 
-from .made import INI, Repository, flat, with_numpy
+from .made import INI, Repository, flat, tidy, with_numpy
 
 FILE = "benchmarks/test_pace.py"
 TESTS = """import os
@@ -108,15 +108,9 @@ DESELECTS = """
 def pytest_collection_modifyitems(items):
     items[:] = [item for item in items if "threads" not in item.name]
 """
-
-
-@pytest.fixture(scope="module")
-def repository(tmp_path_factory):
-    files = {**with_numpy(flat(quick=1, twice=200)), **INI, FILE: TESTS, "benchmarks/more.py": MORE}
-    files["benchmarks/conftest.py"] += DESELECTS
-    made = Repository(tmp_path_factory.mktemp("compare") / "repository", files)
-    yield made
-    assert made.leftovers() == []
+FILES = {**with_numpy(flat(quick=1, twice=200)), **INI, FILE: TESTS, "benchmarks/more.py": MORE}
+FILES["benchmarks/conftest.py"] += DESELECTS
+repository = tidy(FILES)
 
 
 def pace(name):

@@ -9,18 +9,13 @@ import pytest
 from rlgauge.allowed import check_allowed
 from rlgauge.rule import GateError
 
-from .made import QUICK, Gated, Repository, environment, flat, work
+from .made import QUICK, Gated, Repository, environment, flat, tidy, work
 
 FILE = "benchmarks/test_sorting.py"
 CHANGED = {"toy/sorting.py": work(slow=101, kept=100)}
 NEEDS_NEW = {"toy/new.py": "VALUE = 1\n", "benchmarks/conftest.py": "from toy.new import VALUE\n"}
 
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    toy = Repository(tmp_path_factory.mktemp("input") / "toy", flat())
-    yield toy
-    assert toy.leftovers() == []
+toy = tidy(flat())
 
 
 @pytest.mark.parametrize(

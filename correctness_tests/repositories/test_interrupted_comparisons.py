@@ -10,7 +10,7 @@ import pytest
 from rlgauge.__main__ import main
 from rlgauge.resume import hash_of_installed
 
-from .made import INI, Repository, flat
+from .made import INI, flat, tidy
 
 EARLY = """import pytest
 
@@ -22,18 +22,11 @@ RANK = (  # the first test, which is skipped, is no baseline
     "rlgauge", "rank", "*::test_early", "*::test_slow", "*::test_kept[50]",
 )  # fmt: skip
 SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.py::test_kept[50]"
+repository = tidy({**flat(), **INI, "benchmarks/test_early.py": EARLY})
 
 
 def raise_disk_full(*arguments):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-@pytest.fixture(scope="module")
-def repository(tmp_path_factory):
-    files = {**flat(), **INI, "benchmarks/test_early.py": EARLY}
-    made = Repository(tmp_path_factory.mktemp("interrupted") / "repository", files)
-    yield made
-    assert made.leftovers() == []
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,12 @@
 """Repository layouts: where the gate finds the code under test, and when it is unchanged."""
 
-import json
 import os
 import subprocess
 import sys
 
 import pytest
 
-from .made import CLOCK, QUICK, Repository, environment, work
+from .made import CLOCK, QUICK, Repository, dist_info, environment, work
 from .test_locked import BARE, WHEEL, wheel
 
 PROJECT = """[build-system]
@@ -78,11 +77,7 @@ def installed(tmp_path_factory, python):
     for name in ("core", "other"):
         siblings[f"libs/{name}/pyproject.toml"] = PROJECT.format(name)
         siblings[f"libs/{name}/src/{name}/__init__.py"] = work(slow=100)
-    grown = {
-        "pyproject.toml": PROJECT.format("grown"),
-        "src/grown/__init__.py": work(slow=100),
-        **files_timing("grown"),
-    }
+    grown = {"pyproject.toml": PROJECT.format("grown"), "src/grown/__init__.py": work(slow=100)} | files_timing("grown")
     spaced = {
         "pyproject.toml": PROJECT.format("spaced") + '\n[tool.setuptools.packages.find]\ninclude = ["space*"]\n',
         "space/old/__init__.py": work(slow=100),
@@ -103,14 +98,13 @@ def test_a_slowdown_in_a_sibling_project_that_is_used_is_found(installed, python
     assert (code, "tests/test_svc.py::test_slow: slower" in text) == (1, True), text
 
 
-@pytest.mark.parametrize(("opened", "state"), [(False, "1 unchanged"), (True, "1 to time")])
-def test_a_sibling_project_that_is_not_imported_counts_if_a_test_opens_it(installed, python, tmp_path, opened, state):
+def test_a_sibling_project_that_is_not_imported_counts_for_the_test_that_opens_it(installed, python, tmp_path):
     reads = "(Path(__file__).parents[3] / 'libs/other/pyproject.toml').read_text()\n    benchmark("
-    test = "from pathlib import Path\n\n" + USES.format(module="svc").replace("benchmark(slow", f"{reads}slow")
+    opens = "from pathlib import Path\n\n" + USES.format(module="svc").replace("benchmark(slow", f"{reads}slow")
     changed = {"libs/other/src/other/__init__.py": work(slow=200)}
-    installed["siblings"].at("start", changed | ({"apps/svc/tests/test_svc.py": test} if opened else {}))
+    installed["siblings"].at("start", changed | {"apps/svc/tests/test_svc_opens.py": opens})
     code, text = gated(installed["siblings"], tmp_path, COLLECT, python=python, at="apps/svc")
-    assert (code, state in text) == (0, True), text
+    assert (code, "1 unchanged, 1 to time" in text) == (0, True), text
 
 
 @pytest.mark.parametrize(
@@ -148,16 +142,9 @@ def test_a_project_has_its_installed_version_in_the_environment_of_a_lock_file(t
 
 def copied(site, name, *compiled, url=None):
     """Return the files of a project that is installed as a copy in a directory on the path, by absolute path."""
-    info = site / f"{name}-1.dist-info"
-    files = {
-        info / "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n",
-        info / "RECORD": "".join(f"{file},,\n" for file in (f"{name}/__init__.py", *compiled)),
-        site / name / "__init__.py": work(slow=100),
-    }
-    if url:  # maturin calls a copy editable
-        record = {"url": url.as_uri(), "dir_info": {"editable": bool(compiled)}}
-        files[info / "direct_url.json"] = json.dumps(record)
-    return {str(path): text for path, text in files.items()}
+    record = {"url": url.as_uri(), "dir_info": {"editable": bool(compiled)}} if url else {}  # as maturin calls a copy
+    info = dist_info(site, name, f"{name}/__init__.py", *compiled, **record)
+    return info | {str(site / name / "__init__.py"): work(slow=100)}
 
 
 LIBRARY = "fast/_fast.cpython-311-x86_64-linux-gnu.so"

@@ -5,24 +5,19 @@ import pytest
 from rlgauge.allowed import parse_renamed
 from rlgauge.rule import GateError
 
-from .made import FLAT_TESTS, QUICK, Repository, flat
+from .made import FLAT_TESTS, QUICK, flat, tidy
 
 OLD, NEW = "benchmarks/test_sorting.py", "benchmarks/test_renamed.py"
 SLOW = f"{OLD}::test_slow={NEW}::test_sorts_slowly"
 RENAMED = FLAT_TESTS.replace("test_slow", "test_sorts_slowly").replace("sorting.slow", "sorting.sorts_slowly")
+
+toy = tidy(flat())
 
 
 def after(units):
     """Return the files of a change that renames a function and moves its benchmarks to another file."""
     module = flat(sorts_slowly=units)["toy/sorting.py"]
     return {"toy/sorting.py": module.replace("def slow(", "def unused("), OLD: None, NEW: RENAMED}
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    toy = Repository(tmp_path_factory.mktemp("flat") / "toy", flat())
-    yield toy
-    assert toy.leftovers() == []
 
 
 def test_renamed_benchmarks_are_compared_and_the_others_are_matched_by_id(toy, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from rlgauge import measurements, power
 from rlgauge.rule import EXPECTED, SAME, SAME_ON_ALL, SLOWED, SLOWED_ON_ALL, GateError, Rule
 
-from .made import INI, Repository, flat
+from .made import INI, Repository, flat, tidy
 
 RULE = Rule(screen=2, confirm=8, looks=1)
 
@@ -77,12 +77,7 @@ RULE_OF_TWO = "--rule=screen=1,confirm=1,looks=1,blocks=2,level=0.5"
 BRIEF = ("--minutes=0.1", RULE_OF_TWO, "benchmarks", "-k", "slow")
 TEST = "benchmarks/test_sorting.py::test_slow"
 
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    toy = Repository(tmp_path_factory.mktemp("power") / "toy", flat() | INI | {"benchmarks/faults.py": FAULTS})
-    yield toy
-    assert toy.leftovers() == []
+toy = tidy(flat() | INI | {"benchmarks/faults.py": FAULTS})
 
 
 def test_slowdowns_and_faults_are_found(toy):

@@ -8,7 +8,7 @@ import pytest
 
 from rlgauge.__main__ import main
 
-from .made import CLOCK, SAME, SLOWED, Repository, flat, work
+from .made import CLOCK, SAME, SLOWED, Repository, flat, tidy, work
 from .test_layouts import DEPENDING, gated
 
 FILE, FIND = "benchmarks/test_run.py", "screen=1,confirm=3,looks=1,blocks=3,level=0.3"
@@ -67,13 +67,9 @@ def file_of(**functions):
     )
 
 
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    files = flat() | {FILE: file_of(old="kept"), "toy/sorting.py": work(**dict.fromkeys(NAMES, 100))}
-    del files["benchmarks/test_sorting.py"]
-    toy = Repository(tmp_path_factory.mktemp("run") / "toy", files)
-    yield toy
-    assert toy.leftovers() == []
+FILES = flat() | {FILE: file_of(old="kept"), "toy/sorting.py": work(**dict.fromkeys(NAMES, 100))}
+del FILES["benchmarks/test_sorting.py"]
+toy = tidy(FILES)
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,10 @@
 
 import pytest
 
-from .made import QUICK, SAME, SLOW_TO_START, SLOWED, Gated, Repository, flat
+from .made import QUICK, SAME, SLOW_TO_START, SLOWED, Gated, Repository, dist_info, flat
 
 FILE = "benchmarks/test_sorting.py"
+CHANGED = {"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"}
 SETTINGS = """[tool.pytest.ini_options]
 addopts = "--gate-against=helped --durations=3 --benchmark-autosave --benchmark-json=run.json"
 faulthandler_timeout = 1
@@ -71,7 +72,7 @@ def given():
 """
 INI = """[pytest]
 addopts = -x --benchmark-skip --benchmark-disable --session-timeout=0.1 --cov=toy --randomly-seed=1
-required_plugins = pytest-cov pytest-randomly
+required_plugins = pytest_cov pytest_randomly
 """
 CONFTEST = """import gc
 import random
@@ -174,15 +175,6 @@ def test_flaky(benchmark):
 """
 
 
-def install(folder, name, entry, code):
-    """Write a fake pytest plugin, with its entry point, to a directory on PYTHONPATH."""
-    info = folder / f"{name}-1.dist-info"
-    info.mkdir(parents=True)
-    (folder / f"{name}.py").write_text(code)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(f"[pytest11]\n{entry} = {name}\n")
-
-
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
     """A run of a project whose addopts, hooks and plugins would skip, repeat or end its benchmarks."""
@@ -190,9 +182,10 @@ def ran(tmp_path_factory):
     made = Repository(folder / "repository", flat() | {"pytest.ini": INI, "conftest.py": CONFTEST, FILE: TESTS})
     site, beside = folder / "site", folder / "repository-data.txt"
     for name, entry, code in PLUGINS:
-        install(site, name, entry, code)
+        entries = {f"{name}-1.dist-info/entry_points.txt": f"[pytest11]\n{entry} = {name}\n", f"{name}.py": code}
+        made.write(dist_info(site, name) | {str(site / file): text for file, text in entries.items()})
     made.write({
-        "toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n",
+        **CHANGED,
         str(site / "given.py"): GIVEN,
         str(beside): "beside",
         ".rlgauge/cache": "cached",
@@ -283,19 +276,13 @@ def test_the_gate_does_not_depend_on_the_results_variables_and_selection_of_othe
     assert failed.read_text() == before
 
 
-def test_plugins_may_be_loaded_by_the_names_of_their_modules(tmp_path):
+def test_plugins_may_be_loaded_by_the_names_of_their_modules_and_the_terminal_may_be_left_out(tmp_path):
     plugins = "-p rlgauge.plugin -p pytest_benchmark.plugin -p xdist.plugin --benchmark-only -n 2"
     ini = f"[pytest]\naddopts = {plugins}\nfilterwarnings = error::pytest.PytestAssertRewriteWarning\n"
     made = Repository(tmp_path / "repository", flat() | {"pytest.ini": ini})
-    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
-    ran = made.gate("HEAD", tmp_path, "-k", "slow", "-n", "0", rule=QUICK, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
-    assert (ran.code, "passed: " in ran.text) == (0, True), ran.text
-
-
-def test_the_gate_runs_without_pytests_terminal_plugin(tmp_path):
-    made = Repository(tmp_path / "repository", flat())
-    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
-    ran = made.gate("HEAD", tmp_path, "-k", "slow", "-p", "no:terminal", rule=QUICK)
+    made.write(CHANGED)
+    options = "-k", "slow", "-n", "0", "-p", "no:terminal"
+    ran = made.gate("HEAD", tmp_path, *options, rule=QUICK, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     assert (ran.code, ran.findings[f"{FILE}::test_slow"]) == (0, ("ok",)), ran.text
 
 
@@ -310,7 +297,7 @@ def test_a_hook_that_skips_the_verdicts_is_explained(tmp_path):
 def test_no_test_runs_after_an_error_in_the_collection_although_addopts_continue(tmp_path):
     files = {"pytest.ini": "[pytest]\naddopts = --continue-on-collection-errors\n", "tests/test_broken.py": "1 / 0\n"}
     made = Repository(tmp_path / "repository", flat() | files)
-    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
+    made.write(CHANGED)
     ran = made.gate("HEAD", tmp_path, rule=QUICK)
     assert (ran.code, "1 error during collection" in ran.text, " passed" in ran.text) == (2, True, False), ran.text
 
@@ -330,7 +317,7 @@ def test_addopts_reach_only_the_gate_and_the_users_python_path_comes_after_the_s
         made.write({str(folder / "toy/__init__.py"): "raise OSError\n"})
     made.write({str(folders[0] / "inner.py"): "SIZE = 1\n", str(folders[1] / "outer.py"): "COUNT = 50\n"})
     made.commit("helped", {"pyproject.toml": SETTINGS})
-    made.write({"toy/sorting.py": flat()["toy/sorting.py"] + "# changed\n"})
+    made.write(CHANGED)
     options = f"--gate-json={tmp_path / 'gate.json'}", f"--gate-rule={QUICK}", "-p", "no:cacheprovider", "--gate-strict"
     ran = Gated(*made.run("pytest", *options, PYTHONPATH=":".join(map(str, folders))), tmp_path)
     assert ran.text.count("== gate ==") == 1, ran.text

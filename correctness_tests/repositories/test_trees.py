@@ -50,26 +50,27 @@ def test_conftests_of_the_folders_above_belong_to_the_benchmarks(tmp_path):
     assert conftests(["pkg/tests/test_a.py"], tmp_path) == ["conftest.py", "pkg/conftest.py", "pkg/tests/conftest.py"]
 
 
-def test_packages_are_those_at_the_top_and_in_src(tmp_path):
-    write(tmp_path, "flat/__init__.py", "flat/deep/__init__.py", "single.py", "src/inner/__init__.py", "src/alone.py")
-    write(tmp_path, "setup.py", "conftest.py", "scripts/run.py", "tests/__init__.py", "a-b/__init__.py", "data/x.txt")
-    assert packages(tmp_path, ["tests", "conftest.py"], *HERE) == ["alone", "flat", "inner", "single"]
-    assert packages(tmp_path, ["tests", "flat", "src"], *HERE) == ["single"]
-    assert packages(tmp_path, ["."], *HERE) == []
+FLAT = "flat/__init__.py flat/deep/__init__.py single.py src/inner/__init__.py src/alone.py setup.py conftest.py "
+FLAT += "scripts/run.py tests/__init__.py a-b/__init__.py data/x.txt"
+SPACES = "space/inner/core.py venv/pyvenv.cfg venv/lib/a.py docs/conf.py bench/b.py src/deep/x/a.py lib/other/b.py "
+SPACES += "lib/empty/x.txt"
 
 
-def test_a_stray_init_file_in_the_root_of_a_project_does_not_make_it_a_package(tmp_path):
-    write(tmp_path, "__init__.py", "flat/__init__.py")
-    assert packages(tmp_path, ["tests"], *HERE) == []
-    write(tmp_path, "setup.py")
-    assert packages(tmp_path, ["tests"], *HERE) == ["flat"]
-
-
-def test_namespace_packages_are_found_at_the_top_and_on_the_path(tmp_path):
-    write(tmp_path, "space/inner/core.py", "venv/pyvenv.cfg", "venv/lib/a.py", "docs/conf.py", "bench/b.py")
-    write(tmp_path, "src/deep/x/a.py", "lib/other/b.py", "lib/empty/x.txt")
-    assert packages(tmp_path, ["bench"], *HERE) == ["deep", "lib", "space"]
-    assert packages(tmp_path, ["bench", "space"], ["lib", *HERE[0]], ["."]) == ["deep", "other"]
+@pytest.mark.parametrize(
+    ("files", "benchmarks", "more", "wanted"),
+    [
+        (FLAT, "tests conftest.py", [], "alone flat inner single"),
+        (FLAT, "tests flat src", [], "single"),
+        (FLAT, ".", [], ""),
+        ("__init__.py flat/__init__.py", "tests", [], ""),
+        ("__init__.py flat/__init__.py setup.py", "tests", [], "flat"),  # a stray __init__.py in the root of a project
+        (SPACES, "bench", [], "deep lib space"),
+        (SPACES, "bench space", ["lib"], "deep other"),
+    ],
+)
+def test_packages_are_those_at_the_top_in_src_and_on_the_path(tmp_path, files, benchmarks, more, wanted):
+    write(tmp_path, *files.split())
+    assert packages(tmp_path, benchmarks.split(), [*more, *HERE[0]], HERE[1]) == wanted.split()
 
 
 def test_packages_are_found_in_a_project_below_the_top(tmp_path):
@@ -93,18 +94,9 @@ def test_speed_depends_on_all_files_but_benchmarks_and_ignored_ones(tmp_path):
     }
 
 
-@pytest.mark.parametrize(
-    ("path", "inside"),
-    [
-        ("libs/a/src", True),
-        ("libs/a/src/deep/x.py", True),
-        ("libs/a", False),
-        ("libs/a/b/src/x.py", False),
-        ("other/a/src/x.py", False),
-    ],
-)
-def test_a_pattern_matches_a_folder_and_all_that_is_in_it(path, inside):
-    assert trees.is_inside(path, ["libs/*/src"]) is inside
+def test_a_pattern_matches_a_folder_and_all_that_is_in_it():
+    paths = "libs/a/src", "libs/a/src/deep/x.py", "libs/a", "libs/a/b/src/x.py", "other/a/src/x.py"
+    assert [path for path in paths if trees.is_inside(path, ["libs/*/src"])] == [*paths[:2]]
 
 
 def test_a_side_has_one_revisions_code_and_the_others_benchmarks(tmp_path):
