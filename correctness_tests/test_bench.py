@@ -8,7 +8,7 @@ import pytest
 
 from perf_tests.bench import close_to
 
-from .commands import ROOT, pytest_runs, python
+from .commands import ROOT, pytest_runs
 
 CONFTEST = """import pytest
 from perf_tests.bench import Bench
@@ -227,11 +227,3 @@ def test_marks_warm_up_rounds_and_the_minimum_time_are_obeyed(ran):
     assert code == 0, text
     stats = found["test_marked"]["stats"]
     assert (stats["rounds"], stats["iterations"] >= 8) == (9, True)  # 30 ms of calls that take 2 ms or more
-
-
-def test_threads_option_works_when_files_are_named():
-    files = "perf_tests/test_pirl.py", "perf_tests/peers/test_snake_plain.py"
-    options = "--threads", "1", "--collect-only", "--quiet", "--tier", "full", "--backend", "numpy,torch"
-    done = python("-m", "pytest", *files, *options, "-p", "no:cacheprovider")
-    assert "before the number of threads was set" not in done.stdout + done.stderr
-    assert done.returncode == 0, done.stdout

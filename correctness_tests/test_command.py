@@ -153,15 +153,6 @@ def test_failed_allocation_is_one_line(tmp_path, capsys):
     assert re.match(r"train: not enough memory \(Unable to allocate .*\); try a smaller --capacity", message)
 
 
-def test_closed_pipe_ends_a_command_quietly():
-    ours, theirs = os.pipe()
-    os.close(ours)
-    command = [sys.executable, "-m", "rl_impls.snake", "train", "--help"]
-    done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True)
-    os.close(theirs)
-    assert done.stderr == ""
-
-
 @pytest.mark.parametrize("workload", AGENTS)
 def test_help_describes_every_field(capsys, workload):
     with pytest.raises(SystemExit) as ended:

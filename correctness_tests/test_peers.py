@@ -300,10 +300,13 @@ def test_buffer_of_cpprb_has_the_same_transitions_and_weights(once):
     )
 
 
-def test_peers_are_selected_by_the_full_tier_alone():
-    options = {"default": (), "backend": ("--tier", "full", "--backend", "torch"), "full": ("--tier", "full")}
-    collect = ("--collect-only", "-q", "perf_tests/peers")
-    found, _ = pytest_runs({name: (*collect, *more) for name, more in options.items()})
+def test_peers_are_selected_by_the_full_tier_alone_and_threads_are_set_before_named_files_are_imported():
+    named = "perf_tests/test_pirl.py", "perf_tests/peers/test_snake_plain.py", "--tier", "full"
+    peers, torch = ("perf_tests/peers",), ("--tier", "full", "--backend", "torch")
+    runs = {"named": named, "default": peers, "backend": peers + torch, "full": (*peers, "--tier", "full")}
+    found, errors = pytest_runs({name: ("--collect-only", "-q", "--threads", "1", *run) for name, run in runs.items()})
+    code, text = found.pop("named")  # the first, which imports torch
+    assert (code, "before the number of threads was set" in text + errors) == (0, False), text + errors
     collected = {name: text.count("::test_") for name, (_, text) in found.items()}
     assert collected == {"default": 0, "backend": 0, "full": 25}, found
 
