@@ -69,7 +69,7 @@ def test_options_set_fields(tmp_path, play, words, seed, fields):
     ("error", "words"),
     [
         (WorkersEnded("actor 1 died 6 times"), "actor 1 died 6 times; {} holds step 0, continue with --resume"),
-        (FloatingPointError("a loss became NaN"), "after step 0, a loss became NaN; {} still holds the last good state"),
+        (FloatingPointError("loss is NaN"), "after step 0, loss is NaN; {} still holds the last good state"),
     ],
 )
 def test_a_training_that_fails_names_its_last_checkpoint(tmp_path, play, error, words):

@@ -197,7 +197,7 @@ def test_each_version_of_python_has_an_environment_of_its_own(side, pip, python_
         ("echo first; echo no room left >&2; exit 1", "no room left"),
     ],
 )  # fmt: skip
-def test_an_environment_that_cannot_be_made_is_one_line_and_can_be_tried_again(side, pip, python_for, cache, line, words):
+def test_an_environment_that_cannot_be_made_is_a_line_and_can_be_tried_again(side, pip, python_for, cache, line, words):
     pip(line)
     head = side("head", "library==3\n")
     with pytest.raises(GateError) as error:

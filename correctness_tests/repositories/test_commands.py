@@ -27,6 +27,14 @@ def write_shards(tmp_path):
     return run
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    settings = {"pyproject.toml": "[tool.rlgauge]\nrule = {confirm = 6}\n"}
+    toy = Repository(tmp_path_factory.mktemp("commands") / "toy", flat() | settings)
+    toy.commit("later", {})
+    return toy.root
+
+
 def test_merge_has_the_exit_code_of_the_whole_run_and_writes_the_given_files(write_shards, tmp_path, capsys):
     files = write_shards(CASES | {"b": CANARIES[SLOWED]})
     assert command.main(["merge", *files]) == 1
@@ -57,6 +65,7 @@ def test_a_missing_artifact_is_named(write_shards, capsys):
     assert capsys.readouterr().err == f"{first}.none: cannot be read: No such file or directory\n"
 
 
+@pytest.mark.parametrize("anchored", [False, True], ids=["base", "anchor"])
 @pytest.mark.parametrize(
     ("options", "code", "verdict"),
     [
@@ -65,24 +74,17 @@ def test_a_missing_artifact_is_named(write_shards, capsys):
         (["--rule=tolerated=0.5,promised=0.6"], 2, "ok"),  # the slowed canary is not found either
     ],
 )
-def test_replay_changes_the_given_numbers_of_the_rule(tmp_path, capsys, options, code, verdict):
-    found = [[(1.0, 1.009 + 0.0001 * k)] for k in range(7)]
-    records = CANARIES | {"a": Record(screen=found[:2], confirm=found)}
-    (tmp_path / "gate.json").write_text(artifact(records).to_json())
+def test_replay_changes_the_given_numbers_of_the_rule(tmp_path, capsys, options, code, verdict, anchored):
+    found = [[(1.0, 1.009 + 0.0001 * k)] for k in range(7)]  # seven pairs suffice only for the artifact's own rule
+    run = artifact(CANARIES | {"a": Record(screen=found[:2], confirm=found)})
+    if anchored:
+        run = artifact(CANARIES | {"a": CASES["a"]}, anchor=run)
+    (tmp_path / "gate.json").write_text(run.to_json())
     assert command.main(["replay", str(tmp_path / "gate.json"), *options]) == code
     text = capsys.readouterr().out
-    assert f"| `a` | {verdict} |" in text  # seven pairs suffice only for the artifact's own rule
+    assert f"| `a` | {verdict} |" in text
     wrong = f"**{SLOWED} is ok, but should be slower; repeat the run on an idle machine**"
     assert (wrong in text) is (code == 2)
-
-
-def test_replay_changes_the_rule_of_the_comparison_with_the_anchor_too(tmp_path):
-    found = [[(1.0, 1.009 + 0.0001 * k)] for k in range(7)]
-    anchor = artifact(CANARIES | {"a": Record(screen=found[:2], confirm=found)})
-    file = tmp_path / "gate.json"
-    file.write_text(artifact(CANARIES | {"a": CASES["a"]}, anchor=anchor).to_json())
-    assert command.main(["replay", str(file)]) == 0
-    assert command.main(["replay", str(file), "--rule=tolerated=0.001"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -103,39 +105,31 @@ def test_a_wrong_command_line_is_code_2_and_says_why(capsys, arguments, words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["compare", "a", "b", "--precision=0"], "--precision: 0 is too small; choose 0.001 or more"),
-        (
-            ["compare", "a", "b", "--items", "--measure=peak_rss"],
-            "--items: peak_rss has no value per item; leave out items or change the measure",
-        ),
-        (["compare", "a"], "rlgauge compare: give two benchmarks, A and B, or --file FILE"),
-        (["compare", "a", "b", "--only", "waits"], "--only: it has no effect without --file; add --file FILE"),
-        (
-            ["rank", "*", "--measure=difference"],
-            "--measure: difference cannot be ranked (choose from seconds, spread, peak_rss, allocated, or a figure)",
-        ),
-        (["history", "--since", "v1", "--minutes", "nan"], "--minutes: nan is not above 0; choose a larger number"),
-        (["power", "--minutes=-1"], "--minutes: -1 is out of range; choose 0 or more"),
-        (["power", "--canaries=1", "-k", "slow"], "--canaries: canaries are measured alone; leave out -k slow"),
-        (["power", "--slowdowns=5%"], "--slowdowns: invalid value '5%'; give fractions above 0, for example 0.02,0.05"),
-        (["power", "--fault=f"], "--fault: invalid value 'f'; write MODULE:FUNCTION or MODULE:FUNCTION=PATTERN"),
-        (
-            ["power", "--slowdowns=0.05", "--minuts=60"],
-            "rlgauge power: --slowdowns --minuts=60 has no effect without --minutes; add --minutes 60",
-        ),
-        (["power", "--file={folder}/none"], "nothing has been measured yet; run: rlgauge power --minutes 60"),
+        ("compare a b --precision=0", "--precision: 0 is too small; choose 0.001 or more"),
+        ("compare a b --items --measure=peak_rss",
+         "--items: peak_rss has no value per item; leave out items or change the measure"),
+        ("compare a", "rlgauge compare: give two benchmarks, A and B, or --file FILE"),
+        ("compare a b --only waits", "--only: it has no effect without --file; add --file FILE"),
+        ("rank * --measure=difference",
+         "--measure: difference cannot be ranked (choose from seconds, spread, peak_rss, allocated, or a figure)"),
+        ("history --since v1 --minutes nan", "--minutes: nan is not above 0; choose a larger number"),
+        ("power --minutes=-1", "--minutes: -1 is out of range; choose 0 or more"),
+        ("power --canaries=1 -k slow", "--canaries: canaries are measured alone; leave out -k slow"),
+        ("power --slowdowns=5%", "--slowdowns: invalid value '5%'; give fractions above 0, for example 0.02,0.05"),
+        ("power --fault=f", "--fault: invalid value 'f'; write MODULE:FUNCTION or MODULE:FUNCTION=PATTERN"),
+        ("power --slowdowns=0.05 --minuts=60",
+         "rlgauge power: --slowdowns --minuts=60 has no effect without --minutes; add --minutes 60"),
+        ("power --file=none", "nothing has been measured yet; run: rlgauge power --minutes 60"),
     ],
-)
-def test_a_value_that_cannot_be_used_is_one_line_and_code_2(tmp_path, monkeypatch, capsys, arguments, words):
-    monkeypatch.chdir(Repository(tmp_path / "toy", flat()).root)
-    assert command.main([each.format(folder=tmp_path) for each in arguments]) == 2
+)  # fmt: skip
+def test_a_value_that_cannot_be_used_is_one_line_and_code_2(folder, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(folder)
+    assert command.main(arguments.split()) == 2
     assert capsys.readouterr().err == f"{words}\n"
 
 
-def test_bisect_obeys_the_rule_of_the_settings_and_lists_tests_for_longer_than_the_limit(tmp_path, monkeypatch, capsys):
-    toy = Repository(tmp_path / "toy", flat() | {"pyproject.toml": "[tool.rlgauge]\nrule = {confirm = 6}\n"})
-    toy.commit("later", {})
-    monkeypatch.chdir(toy.root)
+def test_bisect_obeys_the_rule_of_the_settings_and_lists_tests_for_longer_than_the_limit(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
     assert command.main(["bisect", "*::test_slow", "start", "later", "--limit=0.01"]) == 2
     words = "rule: bisect cannot reach the level 0.01 with confirm 6; raise confirm or level\n"
     assert capsys.readouterr().err == words

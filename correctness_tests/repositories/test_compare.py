@@ -98,10 +98,6 @@ MORE = """import numpy as np
 
 def test_same(benchmark):
     benchmark(np.sort, np.zeros(50))
-
-
-def test_more(benchmark):
-    benchmark(np.sort, np.zeros(100))
 """
 DESELECTS = """
 
@@ -335,15 +331,16 @@ def test_rank_by_memory_measures_each_test_in_processes_of_its_own(repository, t
     assert max(speedups[f"{FILE}::test_held[8000000]"]) < 0.85 < min(speedups[f"{FILE}::test_held[1000]"])
 
 
-def test_rank_needs_two_tests_that_are_not_skipped(repository):
-    code, text = repository.run("rlgauge", "rank", "*::test_absent", "*slow]", "--minutes=0")
-    assert (code, SKIPPED in text) == (2, True), text
+MORE_SAME = "benchmarks/more.py::test_same"  # in a file that pytest does not collect by itself
 
 
-def test_rank_needs_two_tests_and_an_id_may_name_a_file_that_pytest_does_not_collect_by_itself(repository):
-    one = "benchmarks/more.py::test_same"
-    code, text = repository.run("rlgauge", "rank", one)
-    assert (code, f"{one}: only {one} matches; " in text) == (2, True), text
+@pytest.mark.parametrize(
+    ("tests", "words"),
+    [(["*::test_absent", "*slow]"], SKIPPED), ([MORE_SAME], f"{MORE_SAME}: only {MORE_SAME} matches; ")],
+)
+def test_rank_needs_two_tests_that_are_not_skipped(repository, tests, words):
+    code, text = repository.run("rlgauge", "rank", *tests, "--minutes=0")
+    assert (code, words in text) == (2, True), text
 
 
 NEEDS = "import warnings\n\nimport needed\n\nwarnings.warn('old', DeprecationWarning)\n\n" + TESTS
