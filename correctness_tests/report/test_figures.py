@@ -69,16 +69,11 @@ def test_shares_of_the_limit_stand_by_op(run_of):
     assert figure.rows[0][-2:] == ["25%", "arithmetic"]
 
 
-def gains(run_of):
-    """Return the waterfall plot of an op with two options, only one of which has a significant gain."""
+def test_a_waterfall_goes_from_naive_by_each_option_to_full(run_of):
     times = {"naive": 8e-3, "only_ring": 4e-3, "only_relu": 7.9e-3}
     found = [ours("train_step", form, seconds=seconds) for form, seconds in times.items()]
     found += [ours("train_step", "full", seconds=2e-3), ours("train_step", "only_half", precision="bfloat16")]
-    return only(options.chapter(run_of(found).rows))
-
-
-def test_a_waterfall_goes_from_naive_by_each_option_to_full(run_of):
-    figure = gains(run_of)
+    figure = only(options.chapter(run_of(found).rows))
     assert figure.labels["categories"] == ["ring", "relu", "interaction", "full"]
     ring, relu, rest, full = figure.series[0].points
     assert (ring["start"], ring["y"], ring["kind"]) == (1, pytest.approx(2), "faster")
@@ -105,27 +100,17 @@ def test_phases_are_shares_and_seconds_per_item(run_of):
     assert figure.rows[0][2:] == ["25.0%", "75.0%", "0.0%"]
 
 
-def with_threads(run_of, one, two, width=0.02):
-    """Return the chapter on a benchmark with these times on one thread and on two; the latter run is given first."""
-    runs = [
-        run_of([ours(seconds=seconds, width=width, threads=count)], f"{count}.json", threads=count)
-        for count, seconds in ((2, two), (1, one))
-    ]
-    return threads.chapter(runs)
-
-
-def test_a_benchmark_that_is_slower_with_more_threads_is_named(run_of):
-    chapter = with_threads(run_of, 1e-3, 2e-3)
-    assert "pirl.forward[full-torch-batch32]: 2 threads take 2.00 (1.92-2.08) times as long as 1" in chapter.html
-    assert "1 of 1 benchmarks here are slower with more threads" in chapter.lead
+@pytest.mark.parametrize(
+    ("one", "two", "width", "slower"), [(1e-3, 2e-3, 0.02, 1), (2e-3, 1e-3, 0.02, 0), (1e-3, 1.1e-3, 0.1, 0)]
+)
+def test_a_benchmark_that_is_slower_with_more_threads_is_named(run_of, one, two, width, slower):
+    times = ((2, two), (1, one))  # by threads; the larger number is given first
+    runs = [run_of([ours(seconds=t, width=width, threads=n)], f"{n}.json", threads=n) for n, t in times]
+    chapter = threads.chapter(runs)
+    assert f"{slower} of 1 benchmarks here are slower with more threads" in chapter.lead
+    words = "pirl.forward[full-torch-batch32]: 2 threads take 2.00 (1.92-2.08) times as long as 1"
+    assert words in chapter.html if slower else not chapter.html
     assert [point["x"] for point in only(chapter).series[0].points] == [1, 2]
-
-
-@pytest.mark.parametrize(("one", "two", "width"), [(2e-3, 1e-3, 0.02), (1e-3, 1.1e-3, 0.1)])
-def test_faster_or_within_the_intervals_is_not_slower_with_more_threads(run_of, one, two, width):
-    chapter = with_threads(run_of, one, two, width)
-    assert "0 of 1 benchmarks" in chapter.lead
-    assert not chapter.html
 
 
 def test_claims_are_shown_as_promised_and_as_measured():

@@ -42,17 +42,14 @@ def test_the_page_has_a_row_for_each_benchmark_of_all_files_and_what_failed(tmp_
     assert "## Not measured\n\n- onnx: not tried\n" in text
 
 
-def test_each_workload_has_only_its_own_ops(tmp_path):
+def test_each_workload_has_only_its_own_ops_and_a_gpu_is_part_of_the_name(tmp_path):
     other = row("torch", 1e-3) | {"workload": "pirl", "op": "env_step"}
-    assert main([written(tmp_path / "a.json", row("torch", 2e-3), other), "--folder", str(tmp_path)]) == 0
-    lines = (tmp_path / "a-cpu-avx2-2-cores.md").read_text().splitlines()
+    file = written(tmp_path / "a.json", row("torch", 2e-3), other, gpu="NVIDIA X1")
+    assert main([file, "--folder", str(tmp_path)]) == 0
+    heading, *lines = (tmp_path / "nvidia-x1-a-cpu-avx2-2-cores.md").read_text().splitlines()
+    assert heading.startswith("# Results: NVIDIA X1, A CPU (avx2)")
     headings = [line for line in lines if line.startswith("##")]
     assert headings == ["## pirl", "### pirl.env_step", "## snake", "### snake.act"]
-
-
-def test_a_gpu_is_part_of_the_name(tmp_path):
-    assert main([written(tmp_path / "a.json", row("torch", 1.0), gpu="NVIDIA X1"), "--folder", str(tmp_path)]) == 0
-    assert (tmp_path / "nvidia-x1-a-cpu-avx2-2-cores.md").read_text().startswith("# Results: NVIDIA X1, A CPU (avx2)")
 
 
 def test_a_file_of_something_else_is_one_line(tmp_path, capsys):
