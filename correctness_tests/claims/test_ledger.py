@@ -139,16 +139,9 @@ def test_the_largest_gain_is_compared_with_the_best_other_pair_by_pair():
 )
 def test_figures_of_others_stand_beside_ours(figure, ours, unit):
     about = claim()
-    info = {
-        f"perf_tests/test_snake.py::{PAIR[1]}": {
-            "seconds_per_call": 2.0,
-            "items": 5,
-            "unit": "actions",
-            "seconds_per_put": 3e-5,
-        }
-    }
+    row = {"seconds_per_call": 2.0, "items": 5, "unit": "actions", "seconds_per_put": 3e-5}
     measured = {about.comparison("alone"): Measured(SURE, [600.0, 300.0])}
-    found = ledger.beside(about, figure, measured, info)
+    found = ledger.beside(about, figure, measured, {f"perf_tests/test_snake.py::{PAIR[1]}": row})
     assert (found["ours"], found["unit"], found["theirs"]) == (ours, unit, "9")
 
 

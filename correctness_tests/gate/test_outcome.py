@@ -79,6 +79,7 @@ def test_strict_fails_inconclusive_cases_and_changed_outputs():
 
 
 DEAD = Record(state="error", words="head: Killed")
+NOTHING = ["no test was measured, and none is unchanged; select tests that run on both sides"]
 
 
 @pytest.mark.parametrize(("pattern", "code"), [("dead", 0), ("d*", 1), ("*", 1)])
@@ -107,11 +108,7 @@ def test_an_interrupted_run_is_invalid_whatever_it_found():
         ({"dead": DEAD}, False, None),
         ({"dead": DEAD, "more": DEAD}, False, "2 of 3 tests could not be measured: dead: head: Killed"),
         ({"dead": DEAD, "more": DEAD}, True, None),
-        (
-            {"case": Record(state="new")},
-            False,
-            "no test was measured, and none is unchanged; select tests that run on both sides",
-        ),
+        ({"case": Record(state="new")}, False, *NOTHING),
         ({SAME: DEAD}, False, f"{SAME} is error, but should be ok or inconclusive; {REPEAT}"),
         ({SLOWED: timed([0.0])}, False, None),  # its screen is not finished
         ({SLOWED: timed([0.0] * 4)}, False, f"{SLOWED} is ok, but should be slower; {REPEAT}"),
@@ -122,9 +119,6 @@ def test_a_run_ends_early_only_if_no_pair_could_make_it_valid(changed, is_shard,
     so_far = {name: timed([0.03]) for name in (SAME, SLOWED, "case")}
     found = certainly_invalid(so_far | changed, RULE, is_shard=is_shard)
     assert found[:1] == ([reason] if reason else [])
-
-
-NOTHING = ["no test was measured, and none is unchanged; select tests that run on both sides"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from correctness_tests.repositories.made import Repository, environment
+from correctness_tests.repositories.made import Repository
 from rlgauge import revisions
 from rlgauge.rule import GateError
 
@@ -30,13 +30,12 @@ def test_a_typo_in_a_revision_gets_a_suggestion(toy):
 def test_a_clone_of_one_branch_says_how_to_fetch_another(toy, tmp_path):
     toy.git("branch", "stable")
     folder = tmp_path / "clone"
-    command = ["git", "clone", "--quiet", "--single-branch", f"file://{toy.root}", folder]
-    subprocess.run(command, check=True, env=environment())
+    toy.git("clone", "--quiet", "--single-branch", f"file://{toy.root}", str(folder))
     fetch = "git fetch origin stable:refs/remotes/origin/stable"
     wanted = f"^unknown revision 'stable'; this clone has only some branches; run {fetch}, and use origin/stable$"
     with pytest.raises(GateError, match=wanted):
         revisions.resolve(folder, "stable")
-    subprocess.run(fetch.split(), check=True, cwd=folder, capture_output=True, env=environment())
+    toy.git("-C", str(folder), *fetch.split()[1:])
     assert revisions.resolve(folder, "origin/stable") == toy.git("rev-parse", "stable")
     with pytest.raises(GateError, match=r"^unknown revision 'stable'; did you mean 'origin/stable'\?$"):
         revisions.resolve(folder, "stable")
@@ -49,8 +48,7 @@ def test_the_reason_of_git_is_shown(toy, monkeypatch):
 
 
 def test_a_shallow_clone_without_the_revision_says_so(toy, tmp_path):
-    command = ["git", "clone", "--quiet", "--depth=1", "--bare", f"file://{toy.root}", tmp_path / ".git"]
-    subprocess.run(command, check=True, env=environment(), capture_output=True)
+    toy.git("clone", "--quiet", "--depth=1", "--bare", f"file://{toy.root}", str(tmp_path / ".git"))
     with pytest.raises(
         GateError, match=r"^unknown revision 'HEAD~1'; this clone is shallow; run git fetch --unshallow$"
     ):

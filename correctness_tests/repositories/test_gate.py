@@ -7,7 +7,7 @@ import pytest
 
 from rlgauge.process import cpu_limit
 
-from .made import CLOCK, FIND, FLAT_TESTS, QUICK, SAME, SLOWED, Gated, Repository, flat, sourced, work
+from .made import CLOCK, FIND, FLAT_TESTS, QUICK, SAME, SLOWED, Gated, Repository, flat, sourced, tidy, work
 
 FILE, SERVED = "benchmarks/test_sorting.py", "tests/test_served.py::TestSorting"
 SLOW, KEPT = f"{FILE}::test_slow", (f"{FILE}::test_kept[10]", f"{FILE}::test_kept[50]")
@@ -34,14 +34,7 @@ if "RLGAUGE_GATE_SIDE" in os.environ and "SEEN" in os.environ:
     process |= {{"tree": str(tree), "compiled": (tree / "src" / "served" / "__pycache__").exists()}}
     pathlib.Path(os.environ["SEEN"], f"process-{{time.monotonic_ns()}}-{{os.getpid()}}").write_text(json.dumps(process))
 """
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    toy = Repository(tmp_path_factory.mktemp("flat") / "toy", flat())
-    toy.commit("slower", flat(slow=110))
-    yield toy
-    assert toy.leftovers() == []
+toy = tidy(flat())
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +125,7 @@ def test_a_removed_test_is_gone_although_base_lacks_files_and_has_another_confte
 
 
 def test_a_shard_without_tests_passes(toy, tmp_path):
-    toy.at("slower")
+    toy.at("start", flat(slow=110))
     ran = toy.gate("start", tmp_path, "--gate-shard=4/4")  # of three tests
     assert (ran.code, ran.artifact["records"], ran.artifact["cases"]) == (0, {}, 3), ran.text
 

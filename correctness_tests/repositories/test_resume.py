@@ -14,24 +14,18 @@ from rlgauge.rule import Record, Rule
 from rlgauge.run import Gate
 from rlgauge.workers import Side
 
-from .made import SAME, SLOWED, Gated, Repository, flat
+from .made import SAME, SLOWED, Gated, flat, tidy
 from .test_merge import CASES, artifact
 
 SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.py::test_kept[10]"
 RULE = "screen=2,confirm=1,looks=1,blocks=3,level=0.5"
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    toy = Repository(tmp_path_factory.mktemp("interrupted") / "toy", flat())
-    toy.at("start", flat(slow=120))
-    yield toy
-    assert toy.leftovers() == []
+toy = tidy(flat())
 
 
 @pytest.fixture(scope="module")
 def interrupted(toy, tmp_path_factory):
     """Interrupt a run with SIGTERM during its second pair."""
+    toy.at("start", flat(slow=120))
     folder = tmp_path_factory.mktemp("runs")
     code, text = toy.interrupted("screen 2 of", signal.SIGTERM, *toy.command("start", folder, rule=RULE))
     ran = Gated(code, text, folder)
