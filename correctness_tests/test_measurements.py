@@ -24,10 +24,7 @@ def test_lines_are_appended_and_read_back(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (
-            '{"what": "pair"}\n{"what": "round"}\n{"what": "other"}\n',
-            "line 2: unknown line 'round' (choose from machine, pair)",
-        ),
+        ('{"what": "pair"}\n{"what": "round"}\n', "line 2: unknown line 'round' (choose from machine, pair)"),
         ('{"what": "pair"}\n{"what": ', "line 2: Expecting value"),
         ("7\n", "line 1: 'int' object is not subscriptable"),
     ],

@@ -21,24 +21,14 @@ toy = tidy(flat())
 @pytest.mark.parametrize(
     ("files", "options", "message"),
     [
-        (
-            NEEDS_NEW,
-            [],
-            "base: ended with code 1; benchmarks/conftest.py cannot be imported here: ModuleNotFoundError: "
-            "No module named 'toy.new'; both sides use",
-        ),
-        (
-            {"own.ini": "[pytest]\n", ".gitignore": "__pycache__/\nown.ini\n"},
-            ["-c", "own.ini"],
-            "git ignores own.ini, pytest's configuration file, so neither side has it: commit it",
-        ),
-        (
-            {},
-            ["--gate-limit=0.01"],
-            "base: no reply within 0.01 s; if two calls take this long, raise --limit or --gate-limit",
-        ),
+        (NEEDS_NEW, [], "base: ended with code 1; benchmarks/conftest.py cannot be imported here: ModuleNotFoundError: "
+         "No module named 'toy.new'; both sides use"),
+        ({"own.ini": "[pytest]\n", ".gitignore": "__pycache__/\nown.ini\n"}, ["-c", "own.ini"],
+         "git ignores own.ini, pytest's configuration file, so neither side has it: commit it"),
+        ({}, ["--gate-limit=0.01"],
+         "base: no reply within 0.01 s; if two calls take this long, raise --limit or --gate-limit"),
     ],
-)
+)  # fmt: skip
 def test_a_mistake_is_one_line(toy, tmp_path, files, options, message):
     toy.at("start", {**CHANGED, **files})
     ran = toy.gate("HEAD", tmp_path, *options, rule=QUICK)
