@@ -49,17 +49,13 @@ def assert_trained(path, seed, **fields):
 @pytest.mark.parametrize(
     ("words", "seed", "fields"),
     [
-        ((), 0, {}),
-        (
-            ("--width", 5, "--layers", "6,7", "--form", "naive", "--seed", 4),
-            4,
-            {"width": 5, "layers": (6, 7), "form": "naive"},
-        ),
-        (("--width", 0, "--share", 0.0), 0, {"width": 0, "share": 0.0}),  # 0 is a value, not a missing option
+        ("", 0, {}),
+        ("--width 5 --layers 6,7 --form naive --seed 4", 4, {"width": 5, "layers": (6, 7), "form": "naive"}),
+        ("--width 0 --share 0.0", 0, {"width": 0, "share": 0.0}),  # 0 is a value, not a missing option
     ],
 )
 def test_options_set_fields(tmp_path, play, words, seed, fields):
-    out = play("train", tmp_path / "it", *words, steps=11)
+    out = play("train", tmp_path / "it", *words.split(), steps=11)
     assert out.startswith("training from step 0 to 11\n")
     assert out.endswith(f"{tmp_path / 'it'}: 20 moves\n")
     assert_trained(tmp_path / "it", seed, **fields)

@@ -281,13 +281,8 @@ def test_a_screen_ends_early_only_if_no_outcome_makes_a_suspect(values, later):
         assert rule.suspects(records, RULE) == {}
 
 
-def drifts(growth, pairs=3, blocks=6):
-    """Return pairs in which the times of both sides grow by a factor from block to block."""
-    return [[(growth**number, growth**number) for number in range(blocks)]] * pairs
-
-
 def test_samples_that_grow_in_every_pair_are_an_error():
-    found = verdict_on(Record(screen=drifts(1.05)))
+    found = verdict_on(Record(screen=[[(1.05**number,) * 2 for number in range(6)]] * 3))
     words = "its calls become 22% slower in each pair: make every call do the same work"
     assert (found.verdict, found.notes, found.ratio, found.p) == ("error", [words], None, None)
 

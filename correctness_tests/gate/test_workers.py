@@ -65,13 +65,6 @@ def worker(root):
     return Worker(Side("head", root, Path(sys.executable), WORKER), [0, 1], 2, 30.0)
 
 
-def ask(head, do, limit):
-    """Wait until a worker has started, then send it a request."""
-    ask_both([head], "hello")
-    head.limit = limit
-    ask_both([head], do)
-
-
 @pytest.mark.parametrize(
     ("do", "limit", "words"),
     [
@@ -86,22 +79,20 @@ def ask(head, do, limit):
 def test_a_worker_without_a_reply_is_ended_with_a_reason(root, do, limit, words):
     head = worker(root)
     with pytest.raises(WorkerError, match=words), head:
-        ask(head, do, limit)
+        ask_both([head], "hello")  # it has started
+        head.limit = limit
+        ask_both([head], do)
     assert head.process.returncode is not None
     assert not Path(head.temporary).exists()
 
 
-def test_processes_that_a_worker_started_end_with_it(root):
+def test_processes_that_a_worker_started_end_with_it_and_a_stopped_one_can_handle_sigterm(root):
     with worker(root) as head:
         (reply,) = ask_both([head], "start")
-        assert alive(reply["child"])
-    assert eventually(lambda: not alive(reply["child"]))
-
-
-def test_a_stopped_process_that_a_worker_started_can_handle_sigterm(root):
-    with worker(root) as head:
         ask_both([head], "stop")
+        assert alive(reply["child"])
     assert (root / "terminated").exists()
+    assert eventually(lambda: not alive(reply["child"]))
 
 
 def test_a_worker_runs_in_its_own_folder_variables_memory_and_session(root):
@@ -125,15 +116,12 @@ def test_a_worker_gets_the_environment_without_variables_of_this_run(root, monke
     assert len({len(side.environment()["RLGAUGE_PADDING"]) for _ in range(20)}) > 1  # it shifts the stack
 
 
-def pairs(*sides):
-    return Pairs(sides, 1, 30.0, {}, None, random.Random(0))
-
-
 @pytest.mark.parametrize(("all_cores", "hashes"), [(False, "random"), (True, "random"), (False, "0")])
 def test_both_sides_of_a_pair_have_the_same_hash_seed_and_threads(root, all_cores, hashes, monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", hashes)
     place, seeds = cores(all_cores), []
-    measuring = pairs(*(Side(name, root, Path(sys.executable), WORKER) for name in ("base", "head")))
+    sides = [Side(name, root, Path(sys.executable), WORKER) for name in ("base", "head")]
+    measuring = Pairs(sides, 1, 30.0, {}, None, random.Random(0))
     for _ in range(2):
         with measuring.workers(place) as workers:
             assert [worker.side.name for worker in workers] == ["base", "head"]

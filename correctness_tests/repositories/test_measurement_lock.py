@@ -70,14 +70,6 @@ def test_a_command_that_measures_waits_for_the_lock(tmp_path):
     toy = Repository(tmp_path / "toy", flat() | INI)
     toy.write({"toy/sorting.py": work(slow=110, kept=100)})
     with measurement_lock(toy.root / ".git" / "rlgauge"):
-        process = toy.start("pytest", "--gate-against", "HEAD", "-s", "-p", "no:cacheprovider")
-        try:
-            output = ""
-            while WAITING.format(os.getpid()) not in output:
-                line = line_of(process.stdout)
-                assert line, output
-                output += line
-            assert process.poll() is None
-        finally:
-            process.kill()
-            process.communicate()
+        command = "pytest", "--gate-against", "HEAD", "-s", "-p", "no:cacheprovider"
+        code, text = toy.interrupted(WAITING.format(os.getpid()), signal.SIGKILL, *command)
+    assert code == -signal.SIGKILL, text
