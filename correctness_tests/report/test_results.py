@@ -6,23 +6,23 @@ import pytest
 
 from perf_tests.report.results import main
 
+from .made_up import ours
+
 MACHINE = {
     "cpu_model": "A CPU", "vectors": "avx2", "cores": 2, "threads": 2, "versions": {"numpy": "2.4.6"},
 }  # fmt: skip
 RUN = {"git": "0123456789ab", "seed": 0, "limits": {"threads": 2.0, "float32_flops": 3e11, "copy_bytes": 2e10}}
 
 
-def row(backend, seconds):
-    return {
-        "id": f"snake.act[full-{backend}-1]", "workload": "snake", "op": "act", "form": "full", "backend": backend,
-        "axes": {"num_envs": 1}, "precision": "float32", "seconds_per_call": seconds, "spread": 0.05, "samples": 9,
-        "items_per_second": 1 / seconds, "unit": "actions", "limit_share": 0.2, "bound": "flops", "phases": {},
-    }  # fmt: skip
+def row(backend, seconds, **changed):
+    given = {"op": "act", "workload": "snake", "axes": {"num_envs": 1}, "unit": "actions", "samples": 9}
+    given |= {"items_per_second": 1 / seconds, "limit_share": 0.2}
+    return ours(backend=backend, seconds=seconds, **given | changed)["extra_info"]
 
 
-def written(path, *rows, run=RUN, **machine):
+def written(path, *rows, **machine):
     found = {
-        "datetime": "2026-11-27T10:00:00", "machine_info": {"rlgauge": {**MACHINE, **machine}}, "rlgauge": run,
+        "datetime": "2026-11-27T10:00:00", "machine_info": {"rlgauge": {**MACHINE, **machine}}, "rlgauge": RUN,
         "benchmarks": [{"extra_info": row} for row in rows],
     }  # fmt: skip
     path.write_text(json.dumps(found))
@@ -43,7 +43,7 @@ def test_the_page_has_a_row_for_each_benchmark_of_all_files_and_what_failed(tmp_
 
 
 def test_each_workload_has_only_its_own_ops_and_a_gpu_is_part_of_the_name(tmp_path):
-    other = row("torch", 1e-3) | {"workload": "pirl", "op": "env_step"}
+    other = row("torch", 1e-3, workload="pirl", op="env_step")
     file = written(tmp_path / "a.json", row("torch", 2e-3), other, gpu="NVIDIA X1")
     assert main([file, "--folder", str(tmp_path)]) == 0
     heading, *lines = (tmp_path / "nvidia-x1-a-cpu-avx2-2-cores.md").read_text().splitlines()

@@ -5,17 +5,13 @@ import pytest
 from perf_tests.report.order import Span
 from perf_tests.report.table import duration, factor, notes, percent, quantity, ratio_words, text_tables
 
+from .made_up import ours
 
-def row(backend="torch", seconds=1e-5, width=0.02, count=8, **changed):
-    """Return a row of a benchmark with `count` items per call and an interval of `width` to either side."""
-    made = {
-        "workload": "pirl", "op": "forward", "form": "full", "backend": backend, "unit": "samples",
-        "precision": "float32", "axes": {"batch": count, "io": "host", "hidden": 32}, "calls": 3, "samples": 15,
-        "seconds_per_call": seconds, "low": seconds * (1 - width), "high": seconds * (1 + width), "spread": width,
-        "items_per_second": count / seconds, "limit_share": 0.5, "bound": "flops",
-    }  # fmt: skip
-    made |= changed
-    return {"id": f"{made['workload']}.{made['op']}[{made['form']}-{backend}-{seconds}]"} | made
+
+def row(backend="torch", seconds=1e-5, **changed):
+    """Return a row of a benchmark with eight items per call."""
+    given = {"axes": {"batch": 8, "io": "host", "hidden": 32}, "spread": 0.02, "items_per_second": 8 / seconds}
+    return ours(backend=backend, seconds=seconds, **given | {"limit_share": 0.5} | changed)["extra_info"]
 
 
 def test_the_text_table_shows_time_spread_rate_and_share():
