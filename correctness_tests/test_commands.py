@@ -15,7 +15,7 @@ from rl_impls.backends import BACKENDS
 
 from .commands import collected, copy_with, environment, hiding, pytest_runs, python
 from .report.made_up import LIMITS
-from .waiting import alive, until
+from .waiting import alive, started, until
 
 TIMED = ("--benchmark-only", "--benchmark-max-time", "0.01")
 PIRL = (*TIMED, "perf_tests/test_pirl.py")
@@ -184,38 +184,30 @@ from ..common.problem import Problem
 def problem(op, seed, batch_size, **more):
     numbers = np.random.default_rng(seed).random(batch_size)
     return Problem("toy", op, {"factor": 2}, (numbers,), "numbers", batch_size, **more)
-
-
-def double(seed, batch_size):
-    return problem("double", seed, batch_size)
-
-
-def overstated(seed, batch_size):
-    return problem("overstated", seed, batch_size, flops=1e15, unreferenced="its cost is wrong on purpose")
-
-
-def hang(seed, batch_size):
-    return problem("hang", seed, batch_size, unreferenced="it never ends")
 """,
     "perf_tests/test_toy.py": """import os
 from pathlib import Path
 
-from rl_impls.toy import problem as toy
+from rl_impls.toy.problem import problem
 
 from .grid import grid
 from .ops import build
 
 
+def time(bench, form, backend, *given, **more):
+    op = build(problem(*given, **more), form, backend)
+    bench(op.call, *op.args, **op.keywords)
+
+
 @grid(form=("full",), backend=("numpy",), batch_size=(1000,), gate=[{}])
 def test_double(bench, seed, form, backend, batch_size):
-    op = build(toy.double(seed, batch_size), form, backend)
-    bench(op.call, *op.args, **op.keywords)
+    time(bench, form, backend, "double", seed, batch_size)
 
 
 @grid(form=("full",), backend=("numpy",), batch_size=(1000,), bench=[{}])
 def test_overstated(bench, seed, form, backend, batch_size):
-    op = build(toy.overstated(seed, batch_size), form, backend)
-    bench(op.call, *op.args, **op.keywords)
+    more = {"flops": 1e15, "unreferenced": "its cost is wrong on purpose"}
+    time(bench, form, backend, "overstated", seed, batch_size, **more)
 
 
 @grid(form=("full",), backend=("numpy",), batch_size=(1000,), bench=[{}])
@@ -224,21 +216,18 @@ def test_again(bench, seed, form, backend, batch_size):
     if not tried.exists():
         tried.touch()
         raise OSError("the first time")
-    op = build(toy.double(seed, batch_size), form, backend)
-    bench(op.call, *op.args, **op.keywords)
+    time(bench, form, backend, "double", seed, batch_size)
 
 
 @grid(form=("full",), backend=("numpy",), batch_size=(1000,), bench=[{}])
 def test_untimed(bench, seed, form, backend, batch_size):
-    op = build(toy.double(seed, batch_size), form, backend)
     if "UNTIMED" not in os.environ:
-        bench(op.call, *op.args, **op.keywords)
+        time(bench, form, backend, "double", seed, batch_size)
 
 
 @grid(form=("full",), backend=("numpy",), batch_size=(1000,), bench=[{}])
 def test_hang(bench, seed, form, backend, batch_size):
-    op = build(toy.hang(seed, batch_size), form, backend)
-    bench(op.call, *op.args, **op.keywords)
+    time(bench, form, backend, "hang", seed, batch_size, unreferenced="it never ends")
 """,
 }
 
@@ -325,20 +314,12 @@ def test_interrupted_run_leaves_no_process_memory_or_file(toy, variables, tmp_pa
     result, held = tmp_path / "result.json", tmp_path / "held"
     result.write_text("kept")
     before = files_of(toy)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "perf_tests.run", "perf_tests/test_toy.py::test_hang", "--json", str(result)],
-        cwd=toy,
-        env=environment(**variables, HELD=str(held)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
+    command = [sys.executable, "-m", "perf_tests.run", "perf_tests/test_toy.py::test_hang", "--json", str(result)]
+    how = {"cwd": toy, "env": environment(**variables, HELD=str(held)), "stderr": subprocess.STDOUT}
+    with started(command, **how) as process:
         until(lambda: held.exists() and held.read_text().endswith("\n"), "a call of the benchmark")
         process.send_signal(number)
         text, _ = process.communicate(timeout=60)
-    finally:
-        process.kill()
     *pids, memory = held.read_text().split()
     until(lambda: not any(map(alive, pids)), "the end of the worker and of what it started")
     assert not Path("/dev/shm", memory).exists()
@@ -346,7 +327,7 @@ def test_interrupted_run_leaves_no_process_memory_or_file(toy, variables, tmp_pa
     assert "KeyboardInterrupt" in text
     assert files_of(toy) == before
     assert result.read_text() == "kept"
-    assert files_of(tmp_path) == [tmp_path / name for name in ("held", "result.json")]
+    assert files_of(tmp_path) == [held, result]
 
 
 def test_asv_times_a_new_workload_and_skips_a_backend_that_is_not_installed(toy, variables):

@@ -1,10 +1,11 @@
-"""The README's table of gains."""
+"""The README's table of gains, and its excerpts of command output."""
 
 import json
 
 import pytest
 
 from perf_tests.recorded import benchmarks
+from perf_tests.report.examples import gate_lines, table_lines
 from perf_tests.report.readme import END, PAGE, README, ROOT, START, findings, gains, main
 from rlgauge.config import tomllib
 
@@ -73,3 +74,42 @@ def test_headlines_compare_benchmarks_of_a_plain_run():
     headlines = tomllib.loads((ROOT / "perf_tests/headlines.toml").read_text())["comparison"]
     assert len(headlines) >= 10
     assert {known[one[side]] for one in headlines for side in "ab"} <= {"gate", "bench"}
+
+
+DEMO = """A repository with three benchmarks is in demo.
+
+gate: 1a (the working tree) against 1a: 1 benchmark, 1 to time
+gate: screen 1 of 4: 1 benchmark on 1 core
+gate: about 25 s expected for the other pairs
+gate: confirm 1 of 16: 1 benchmark on 1 core
+...                                                [100%]
+==================== gate ====================
+test_a.py::test_a: slower, 1.20 ms -> 1.32 ms
+failed: 1 slower, 0.5 min; all measurements: .rlgauge/gate.json
+3 passed in 29.02s
+"""
+QUICK = """threads: 2
+
+  form              backend                  time
+-------------------------------------------------
+pirl.forward batch_size 1, io host (samples/s)
+  full              numpy                 14.3 µs
+
+pirl.forward batch_size 128, io host (samples/s)
+  full              numpy                 48.9 µs
+"""
+
+
+def test_the_readme_shows_the_verdicts_but_not_each_pair():
+    assert gate_lines(DEMO.splitlines()) == [
+        "gate: 1a (the working tree) against 1a: 1 benchmark, 1 to time",
+        "gate: about 25 s expected for the other pairs",
+        "test_a.py::test_a: slower, 1.20 ms -> 1.32 ms",
+        "failed: 1 slower, 0.5 min; all measurements: .rlgauge/gate.json",
+    ]
+
+
+def test_the_readme_shows_the_head_of_the_table():
+    lines = table_lines(QUICK.splitlines())
+    assert lines[0].split() == ["form", "backend", "time"]
+    assert lines[-1].split() == ["full", "numpy", "14.3", "µs"]

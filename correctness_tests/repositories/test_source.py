@@ -1,4 +1,4 @@
-"""The paths, cores and tolerances of a repository's benchmarks."""
+"""The paths, cores and tolerances of a repository's benchmarks, and the projects that are installed from it."""
 
 import os
 from types import SimpleNamespace
@@ -8,6 +8,7 @@ import pytest
 from rlgauge import revisions
 from rlgauge.benchmarks import builds
 from rlgauge.benchmarks.checks import Checks
+from rlgauge.benchmarks.installed import copied_projects
 from rlgauge.benchmarks.source import Benchmarks
 from rlgauge.config import Config
 from rlgauge.rule import GateError
@@ -278,3 +279,23 @@ def test_packages_are_imported_from_a_project_in_a_folder_named_like_tests(sourc
     found = source(names=["bench/tests/test_a.py::test_x"])
     assert found.benchmark_paths() == ["bench/tests"]
     assert "bench" in found.import_folders(["bench/tests"])[0]
+
+
+PYPROJECT = "pyproject.toml", '[project]\nname = "core"\n'
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "text"),
+    [
+        (None, *PYPROJECT), ("dist/core-1-py3-none-any.whl", *PYPROJECT), ("my libs/core", *PYPROJECT),
+        ("my libs/core", "setup.py", "import setuptools\n\nsetuptools.setup(**made())\n"),  # without its name
+    ],
+)  # fmt: skip
+def test_a_project_that_is_installed_as_a_copy_is_found_wherever_it_was_installed_from(
+    tmp_path, monkeypatch, url, name, text
+):
+    project, site = tmp_path / "my libs/core", tmp_path / "site"
+    record = {"url": (tmp_path / url).as_uri()} if url else {}
+    write(project, {name: text, **dist_info(site, "core", "core/__init__.py", **record)})
+    monkeypatch.syspath_prepend(site)
+    assert copied_projects(tmp_path, [project]) == ([project], {"core": project})
