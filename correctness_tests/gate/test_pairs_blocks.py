@@ -1,4 +1,4 @@
-"""The number of blocks and pairs of a case: noisy and undecided cases get more."""
+"""The turns of a block, and the number of blocks and pairs of a case: noisy and undecided cases get more."""
 
 import math
 import os
@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from rlgauge.interleaved import block
 from rlgauge.pairs import NOISY_FACTOR, Pairs
 from rlgauge.rule import SAME, SLOWED, Record, Rule
 from rlgauge.run import Gate
@@ -111,3 +112,17 @@ def test_the_gate_moves_to_the_core_of_the_workers_and_back(all_cores):
     assert os.sched_getaffinity(0) == all_cores
     with Cores((*all_cores,), None).share_core():  # no pinning on all cores
         assert os.sched_getaffinity(0) == all_cores
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_block_of_four_turns_cancels_a_drift(first):
+    turns = []
+
+    def sample(side, changed):
+        turns.append((side, changed))
+        return 10.0 * (1 + side) + len(turns)  # each turn is slower by 1 than the one before
+
+    spent = block(first, sample)
+    other = 1 - first
+    assert turns == [(first, True), (other, True), (other, False), (first, True)]
+    assert (spent[0] - 2 * 10, spent[1] - 2 * 20) == (5, 5)
