@@ -316,9 +316,8 @@ def test_evaluations_are_kept_as_json(tmp_path, play):
     assert found["figures"] == {
         "a": {"mean": 1.0, "error": pytest.approx(3**-0.5)}, "longest": {"mean": 5.0, "error": 0.0},
     }  # fmt: skip
-    assert play("evaluate", tmp_path / "it.safetensors", "--episodes", 1).startswith(
-        "a           0.00, n = 1 episode\n"
-    )
+    shown = play("evaluate", tmp_path / "it.safetensors", "--episodes", 1)
+    assert shown.startswith("a           0.00, n = 1 episode\n")
     assert (found["checkpoint"], found["step"], found["episodes"], found["seed"]) == ("it.safetensors", 0, 3, 5)
     assert (found["config"]["form"], naive["config"]["form"], naive["seed"]) == ("full", "naive", 0)
     for name in ("lr0.1", "lr0.01"):  # no suffix

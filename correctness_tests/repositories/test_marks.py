@@ -155,10 +155,8 @@ def test_a_mark_gives_a_test_all_cores(ran):
 @pytest.mark.parametrize("name", ["test_inputs", "test_inputs_in_a_dict"])
 def test_inputs_that_differ_between_the_sides_are_an_error(ran, name):
     record = ran.artifact["records"][f"{FILE}::{name}"]
-    assert (record["state"], record["words"]) == (
-        "error",
-        'extra_info["inputs"] differs between base and head; make the inputs equal',
-    )
+    words = 'extra_info["inputs"] differs between base and head; make the inputs equal'
+    assert (record["state"], record["words"]) == ("error", words)
 
 
 @pytest.mark.parametrize(
