@@ -49,7 +49,7 @@ def test_the_reason_of_git_is_shown(toy, monkeypatch):
 
 def test_a_shallow_clone_without_the_revision_says_so(toy, tmp_path):
     toy.git("clone", "--quiet", "--depth=1", "--bare", f"file://{toy.root}", str(tmp_path / ".git"))
-    with pytest.raises(GateError, match=r"^unknown revision 'HEAD~1'; this clone is shallow; run git fetch --unsh"):
+    with pytest.raises(GateError, match=r"^unknown revision 'HEAD~1'; this clone is shallow; run git fetch "):
         revisions.resolve(tmp_path, "HEAD~1")
 
 
@@ -176,7 +176,7 @@ def test_each_side_has_its_own_commit_of_a_submodule(toy, tmp_path):
         assert [(tmp_path / state / side / "vendor/a.txt").read_text() for side in ("base", "head")] == ["1", "2"]
         outer.commit("committed", {})
     outer.git("submodule", "deinit", "--quiet", "--force", "vendor")
-    with pytest.raises(GateError, match="^submodule vendor is not checked out: run git submodule update --init v"):
+    with pytest.raises(GateError, match="^submodule vendor is not checked out: run git submodule update "):
         revisions.export(outer.root, commit, tmp_path / "absent")
 
 
