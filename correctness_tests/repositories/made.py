@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -282,10 +283,8 @@ class Repository:
         self.commit("start", files)
 
     def git(self, *arguments):
-        done = subprocess.run(
-            ["git", *arguments], cwd=self.root, env=environment(), check=True, capture_output=True, text=True
-        )
-        return done.stdout.strip()
+        how = {"env": environment(), "check": True, "capture_output": True, "text": True}
+        return subprocess.run(["git", *arguments], cwd=self.root, **how).stdout.strip()
 
     def write(self, files):
         """Write files; delete those whose content is None."""
@@ -325,8 +324,14 @@ class Repository:
             process.kill()
         return process.returncode, text
 
+    def output(self, code, *arguments, **how):
+        """Run a command that ends with this exit code; return its output."""
+        found, text = self.run(*arguments, **how)
+        assert found == code, text
+        return text
+
     def interrupted(self, marker, number, *arguments, **variables):
-        """Start a command, send it a signal once it has printed a text, and return its exit code and output."""
+        """Start a command, send it a signal once it has printed a text, and return its output."""
         process, text = self.start(*arguments, **variables), ""
         while marker not in text:
             line = process.stdout.readline()
@@ -334,7 +339,8 @@ class Repository:
             text += line
         process.send_signal(number)
         rest, _ = process.communicate(timeout=60)
-        return process.returncode, text + rest
+        assert process.returncode == (-number if number == signal.SIGKILL else 2), text + rest
+        return text + rest
 
     def command(self, against, folder, *options, rule=FIND):
         """Return the arguments of a gate run that writes its files to a directory."""
@@ -343,8 +349,12 @@ class Repository:
         unused = [] if "-n" in options else UNUSED
         return ["pytest", "--gate-against", against, "--gate-rule", rule, *files, *unused, *options]
 
-    def gate(self, against, folder, *options, rule=FIND, limit=180, **variables):
-        return Gated(*self.run(*self.command(against, folder, *options, rule=rule), limit=limit, **variables), folder)
+    def gate(self, against, folder, *options, rule=FIND, limit=180, code=None, **variables):
+        """Run the gate; if a code is given, the run must end with it."""
+        words = self.command(against, folder, *options, rule=rule)
+        ran = Gated(*self.run(*words, limit=limit, **variables), folder)
+        assert code in (None, ran.code), ran.text
+        return ran
 
     def processes(self):
         """Return the ids of the processes whose working directory is below this repository."""

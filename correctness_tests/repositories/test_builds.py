@@ -201,8 +201,7 @@ def test_a_build_is_imported_before_its_tree_in_which_tests_are_and_before_an_ed
 def test_each_side_runs_the_build_of_its_own_tree(toy, tmp_path, command):
     toy.at("start", compiled(turns=115))
     whole = "screen=4,confirm=16,blocks=8"  # the default rule, to measure real time
-    ran = toy.gate("HEAD", tmp_path, "--gate-build", command, rule=whole, limit=400)
-    assert ran.code == 1, ran.text
+    ran = toy.gate("HEAD", tmp_path, "--gate-build", command, rule=whole, limit=400, code=1)
     assert ran.findings[SLOW] == ("slower",)
     assert ran.findings[KEPT][0] != "slower"
     assert ran.text.count("gate: building ") == 2

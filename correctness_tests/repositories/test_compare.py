@@ -180,12 +180,10 @@ def measured(repository, file):
     Return the results and the output, then those of the interrupted command.
     """
     command = "rlgauge", "compare", "--file", file, "--minutes=0"  # six pairs
-    code, interrupted = repository.interrupted("compare: 1 of ", signal.SIGINT, *command)
-    assert code == 2, interrupted
+    interrupted = repository.interrupted("compare: 1 of ", signal.SIGINT, *command)
     out = repository.root / ".rlgauge/compare.json"
     before = json.loads(out.read_text())["comparisons"]
-    code, text = repository.run(*command, "--resume")
-    assert code == 2, text
+    text = repository.output(2, *command, "--resume")
     return json.loads(out.read_text())["comparisons"], text, before, interrupted
 
 
@@ -245,8 +243,7 @@ def test_the_results_of_a_file_are_a_table_with_notes(measured):
 @pytest.mark.usefixtures("measured")
 def test_a_resumed_file_measures_failed_comparisons_again(repository, file):
     command = "rlgauge", "compare", "--file", file, "--minutes=0", "--resume", "--only", "broken"
-    code, text = repository.run(*command)
-    assert code == 2, text
+    text = repository.output(2, *command)
     assert f"compare: resuming with {len(VALUES)} comparisons from " in text
     assert text.count(f"broken: error: {FAILED['broken']}") == 1
 
@@ -255,14 +252,13 @@ def test_only_the_chosen_comparisons_of_a_file_decide_the_exit_code(repository, 
     file, out = tmp_path / "comparisons.toml", tmp_path / "out.json"
     file.write_text(comparison("items", "*slow]", "*twice]") + comparison("absent", "*slow]", "test_absent"))
     command = "rlgauge", "compare", "--file", file, "--json", out, "--minutes=0", "--only", "absent"
-    code, text = repository.run(*command)
-    assert (code, "compare: 1 of 1: absent: " in text) == (2, True), text
+    assert "compare: 1 of 1: absent: " in repository.output(2, *command)
     found = json.loads(out.read_text())
     assert list(found["comparisons"]) == ["absent"]
     found["comparisons"]["items"] = {"value": 2.0}  # of an earlier run
     out.write_text(json.dumps(found))
-    code, text = repository.run(*command)
-    assert (code, list(json.loads(out.read_text())["comparisons"])) == (2, ["items", "absent"]), text
+    repository.output(2, *command)
+    assert list(json.loads(out.read_text())["comparisons"]) == ["items", "absent"]
 
 
 def test_a_file_that_changes_while_its_command_waits_is_compared_as_it_was(repository, tmp_path):
@@ -297,17 +293,15 @@ def test_each_side_has_threads_and_cores_of_its_own(repository, tmp_path):
 
 @pytest.mark.slow
 def test_items_of_different_units_are_not_compared(repository):
-    code, text = repository.run(
-        "rlgauge", "compare", "*slow]", "test_other", "--items", "--outputs=ignore", "--minutes=0"
-    )
-    assert (code, f"--items: {FILE}::test_pace[slow] counts arrays, " in text) == (2, True), text
+    options = "--items", "--outputs=ignore", "--minutes=0"
+    text = repository.output(2, "rlgauge", "compare", "*slow]", "test_other", *options)
+    assert f"--items: {FILE}::test_pace[slow] counts arrays, " in text
 
 
 def test_rank_orders_tests_with_ties_and_leaves_out_skipped_ones(repository, tmp_path):
     out = tmp_path / "out.json"
     tests = "*::test_early", "*::test_pace[*", "*::test_absent"  # the first and the last one are skipped
-    code, text = repository.run("rlgauge", "rank", *tests, "--minutes=0", "--json", out)
-    assert code == 0, text
+    text = repository.output(0, "rlgauge", "rank", *tests, "--minutes=0", "--json", out)
     found = json.loads(out.read_text())
     ranks = found["ranks"]
     assert set(ranks) == {pace(name) for name in ("quick", "slow", "kept", "twice")}
@@ -325,8 +319,7 @@ def test_rank_orders_tests_with_ties_and_leaves_out_skipped_ones(repository, tmp
 @pytest.mark.slow
 def test_rank_by_memory_measures_each_test_in_processes_of_its_own(repository, tmp_path):
     options = "--measure=peak_rss", "--outputs=ignore", "--minutes=0", "--json", tmp_path / "out.json"
-    code, text = repository.run("rlgauge", "rank", "*slow]", "*held[*", *options)
-    assert code == 0, text
+    text = repository.output(0, "rlgauge", "rank", "*slow]", "*held[*", *options)
     speedups = json.loads(options[-1].read_text())["speedups"]
     assert max(speedups[f"{FILE}::test_held[8000000]"]) < 0.85 < min(speedups[f"{FILE}::test_held[1000]"])
 
@@ -353,14 +346,12 @@ def test_a_file_is_collected_with_the_users_path_and_options(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/needed.py").write_text("")
     command = "rlgauge", "rank", "*test_pace[quick]", "--minutes=0"
-    code, text = made.run(*command, PYTEST_ADDOPTS="-o filterwarnings=ignore")
-    assert code == 2, text
+    text = made.output(2, *command, PYTEST_ADDOPTS="-o filterwarnings=ignore")
     assert text.startswith("rlgauge rank: '*test_pace[quick]' matches no benchmark")
     reason = "ModuleNotFoundError: No module named 'needed'"
     assert text.endswith(f"; benchmarks/test_needs.py cannot be collected: {reason}\n")
     assert text.count("\n") == 1
-    code, text = made.run(*command, PYTEST_ADDOPTS="-o filterwarnings=ignore", PYTHONPATH=tmp_path / "elsewhere")
-    assert code == 2, text
+    text = made.output(2, *command, PYTEST_ADDOPTS="-o filterwarnings=ignore", PYTHONPATH=tmp_path / "elsewhere")
     assert text.startswith("*test_pace[quick]: only benchmarks/test_needs.py::test_pace[quick] matches; ")
     assert made.leftovers() == []
 

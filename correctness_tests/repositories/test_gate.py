@@ -94,8 +94,7 @@ def generated(toy):
 
 def test_only_selected_tests_run_and_generated_files_are_on_both_sides(toy, generated, tmp_path):
     toy.at("generated", {**generated, "toy/sorting.py": work(slow=101, kept=100), "conftest.py": IDS})
-    ran = toy.gate("HEAD", tmp_path, "-vv", "-n", "2", "-k", "kept", rule=QUICK)
-    assert ran.code == 0, ran.text
+    ran = toy.gate("HEAD", tmp_path, "-vv", "-n", "2", "-k", "kept", rule=QUICK, code=0)
     assert "\ntoy: base toy/__init__.py, head toy/__init__.py\n" in ran.text
     assert ran.findings.keys() == {*KEPT, SAME, SLOWED}
     assert "generated files, copied from the working tree to both sides: toy/_version.py\n" in ran.text
@@ -120,8 +119,7 @@ def test_the_same_code_is_unchanged_and_so_is_another_benchmark_of_it(toy, gener
 def test_a_removed_test_is_gone_although_base_lacks_files_and_has_another_conftest(toy, generated, tmp_path):
     fewer = {FILE: FLAT_TESTS.replace("[10, 50]", "[50]"), "toy/sorting.py": work(slow=101, kept=100)}
     toy.at("generated", {**generated, **MOVED, **fewer, "pytest.ini": "[pytest]\n"})
-    ran = toy.gate("HEAD", tmp_path, "--collect-only", rule=QUICK)
-    assert (ran.code, "2 to time, 1 gone" in ran.text) == (0, True), ran.text
+    assert "2 to time, 1 gone" in toy.gate("HEAD", tmp_path, "--collect-only", rule=QUICK, code=0).text
 
 
 def test_a_shard_without_tests_passes(toy, tmp_path):
@@ -135,8 +133,7 @@ def test_the_anchor_finds_slow_drift(toy, tmp_path):
     toy.at("start")
     for step in range(9):  # each 0.5% slower, which is less than the tolerated 1%
         toy.commit(f"drift-{step}", {"toy/sorting.py": work(slow=200 + step, kept=100)})
-    ran = toy.gate("HEAD~1", tmp_path, "--gate-anchor", "drift-0")
-    assert ran.code == 1, ran.text
+    ran = toy.gate("HEAD~1", tmp_path, "--gate-anchor", "drift-0", code=1)
     assert ran.findings[SLOW][0] != "slower"
     assert "### Speed of " in ran.markdown
     assert f"against the anchor {toy.git('rev-parse', '--short=12', 'drift-0')}: failed" in ran.markdown
@@ -148,8 +145,7 @@ def test_bisect_names_the_commit(toy):
     toy.at("start")
     for step in range(1, 5):
         toy.commit(f"step-{step}", {"toy/sorting.py": work(slow=100 + 10 * (step >= 3), kept=100 + step)})
-    code, text = toy.run("rlgauge", "bisect", SLOW, "start", "HEAD", "--rule", FIND)
-    assert code == 0, text
+    text = toy.output(0, "rlgauge", "bisect", SLOW, "start", "HEAD", "--rule", FIND)
     assert text.splitlines()[-1].startswith(f"slowed by {toy.git('rev-parse', '--short=12', 'step-3')} +")
 
 

@@ -67,8 +67,7 @@ def measured(tmp_path_factory):
     made, names = built(tmp_path_factory.mktemp("history") / "repository", COMMITS | {"broken": BROKEN})
     for name, tag in RELEASES.items():
         made.git("tag", tag, names[name])
-    code, text = made.run("rlgauge", "history", "--since", "v1", "--pairs", "2", *SELECTED)
-    assert code == 1, text  # a commit is broken
+    text = made.output(1, "rlgauge", "history", "--since", "v1", "--pairs", "2", *SELECTED)  # a commit is broken
     yield made, names, text
     assert made.leftovers() == []
 
@@ -118,8 +117,7 @@ def test_a_new_release_is_compared_with_the_last_anchor_before_it(measured, tmp_
     (made.root / ".rlgauge").mkdir()
     before_v2 = replace(earlier, commit=names["comment"], anchor=names["start"])
     append(made.root / ".rlgauge" / "history.jsonl", [asdict(before_v2)])
-    code, text = made.run("rlgauge", "history", "--since", "v2", "--pairs", "1", "benchmarks", "-k", "slow")
-    assert code == 0, text
+    text = made.output(0, "rlgauge", "history", "--since", "v2", "--pairs", "1", "benchmarks", "-k", "slow")
     wanted = [("comment", "start"), ("slower", "start"), ("after", "slower")]
     assert [(e.commit, e.anchor) for e in entries(made)] == [(names[one], names[other]) for one, other in wanted]
 
@@ -139,8 +137,7 @@ def test_a_release_that_cannot_be_written_fails_at_every_commit(tmp_path):
         made.write(COMMITS[name])
         made.git("add", "--all")
         made.git("commit", "--quiet", "--message", name)
-    code, text = made.run("rlgauge", "history", "--since", "v1", "--pairs", "1", *SELECTED)
-    assert code == 2, text
+    text = made.output(2, "rlgauge", "history", "--since", "v1", "--pairs", "1", *SELECTED)
     assert text.count("submodule vendor is not checked out: run git submodule update --init vendor") == 2
     assert text.splitlines()[-1] == "history: no commit could be measured; the reason is above"
     assert not (made.root / ".rlgauge" / "history.jsonl").exists()
@@ -150,8 +147,7 @@ def test_a_test_that_the_release_lacks_is_missing_a_commit_gets_six_pairs_and_a_
     lacking = {**flat(), "toy/sorting.py": flat()["toy/sorting.py"].replace("def slow", "def quick")}
     made, names = built(tmp_path / "repository", {"with": flat()}, lacking)
     command = "rlgauge", "history", "--since", names["start"], "--minutes", "0.001", "--pairs", "9", *SELECTED
-    code, text = made.run(*command)
-    assert code == 0, text
+    text = made.output(0, *command)
     assert {e.case: (e.state, len(e.log_ratios)) for e in entries(made)} == {SLOW: ("missing", 0), KEPT: ("timed", 6)}
     before = entries(made)
     code, text = made.run(*command)
@@ -167,8 +163,7 @@ def test_older_commits_run_with_todays_settings_of_pytest(tmp_path):
     made.commit("later", {"benchmarks/test_first.py": tests, "pytest.ini": settings, "conftest.py": OPTION})
     made.commit("last", {"src/toy/other.py": ""})
     command = "rlgauge", "history", "--since", "start", "--pairs", "1", "benchmarks", "--length=3"
-    code, text = made.run(*command, PYTEST_ADDOPTS="-p no:cacheprovider")
-    assert code == 0, text
+    text = made.output(0, *command, PYTEST_ADDOPTS="-p no:cacheprovider")
     assert {(entry.case, entry.state) for entry in entries(made)} == {("benchmarks/test_first.py::test_first", "timed")}
 
 
@@ -189,8 +184,7 @@ def test_ctrl_c_keeps_whole_entries_and_leaves_no_process(measured, tmp_path):
     made, *_ = measured
     file = tmp_path / "history.jsonl"
     command = "rlgauge", "history", "--since", "v1", "--pairs", "500", "--file", file, *SELECTED
-    code, text = made.interrupted("expected for the other pairs", signal.SIGINT, *command)
-    assert code == 2, text
+    text = made.interrupted("expected for the other pairs", signal.SIGINT, *command)
     line = f"interrupted: repeat the command to continue; finished commits are in {file}"
     assert text.splitlines()[-1] == line
     assert {e.state for e in read(file)} == {"unchanged"}

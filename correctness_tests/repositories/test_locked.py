@@ -65,15 +65,13 @@ def test_sides_with_other_dependencies_get_environments_of_their_own_once(tmp_pa
     toy = Repository(tmp_path / "toy", flat() | locked | {"benchmarks/test_sorting.py": more})
     upgraded = {"lock.txt": f"./{BARE}\n", BARE: wheel("bare"), WHEEL: None}
     toy.commit("upgraded", upgraded | {"benchmarks/test_sorting.py": FLAT_TESTS})
-    ran = toy.gate("HEAD~1", tmp_path, rule=FIND)
-    assert ran.code == 1, ran.text
+    ran = toy.gate("HEAD~1", tmp_path, rule=FIND, code=1)
     assert ran.findings["benchmarks/test_sorting.py::test_slow"] == ("slower",)  # only the installed packages differ
     assert ran.findings["benchmarks/test_sorting.py::test_kept[50]"] == ("ok",)
     assert ran.findings["benchmarks/test_sorting.py::test_gone"] == ("gone",)
     made = {path: path.stat().st_mtime_ns for path in toy.root.glob(".git/rlgauge/env-*/pyvenv.cfg")}
     assert len({path.parent for path in made}) == 2
-    code, text = toy.run(*toy.command("HEAD~1", tmp_path), "--collect-only")
-    assert code == 0, text
+    toy.output(0, *toy.command("HEAD~1", tmp_path), "--collect-only")
     assert {path: path.stat().st_mtime_ns for path in toy.root.glob(".git/rlgauge/env-*/pyvenv.cfg")} == made
     assert toy.leftovers() == []
 
@@ -84,7 +82,6 @@ def test_the_lock_file_is_that_of_the_settings_in_a_project_below_the_top(tmp_pa
     files = {f"part/{name}": text for name, text in flat().items() if name != ".gitignore"}
     files |= {"part/lock.txt": "./absent.whl\n", "part/pyproject.toml": f'[tool.rlgauge]\nlock = "lock.txt"\n{include}'}
     toy = Repository(tmp_path / "toy", files)
-    code, text = toy.run(*toy.command("HEAD", tmp_path, "--collect-only", "--rootdir=part", "part"), PYTHONPATH="part")
-    assert code == 2, text
+    text = toy.output(2, *toy.command("HEAD", tmp_path, "--collect-only", "--rootdir=part", "part"), PYTHONPATH="part")
     assert "environment cannot be created from its lock file: ERROR: " in text
     assert "absent.whl" in text

@@ -25,8 +25,7 @@ def test_renamed_benchmarks_are_compared_and_the_others_are_matched_by_id(toy, t
     toy.at("start", after(110) | {OLD: others})
     lacking = f"{OLD}::test_never={NEW}::test_kept[50]"
     options = "--gate-renamed", SLOW, "--gate-renamed", lacking
-    ran = toy.gate("HEAD", tmp_path, "--gate-own-benchmarks", *options, rule=QUICK)
-    assert ran.code == 1, ran.text
+    ran = toy.gate("HEAD", tmp_path, "--gate-own-benchmarks", *options, rule=QUICK, code=1)
     assert ran.findings[f"{NEW}::test_sorts_slowly"] == ("slower",)
     assert ran.findings[f"{NEW}::test_kept[50]"][0] == "error", "base lacks it"
     assert ran.findings[f"{NEW}::test_kept[10]"][0] == "new"
@@ -51,7 +50,6 @@ def test_a_renamed_benchmark_that_is_not_selected_is_refused():
 
 def test_a_base_without_the_benchmark_files_needs_the_ids_of_its_tests(toy, tmp_path):
     toy.at("start", after(100))
-    ran = toy.gate("HEAD", tmp_path, "--gate-own-benchmarks", rule=QUICK)
-    assert ran.code == 2, ran.text
+    ran = toy.gate("HEAD", tmp_path, "--gate-own-benchmarks", rule=QUICK, code=2)
     words = "base has none of these benchmark files; give the ids of its tests with --gate-renamed"
     assert ran.only_says(words), ran.text

@@ -81,8 +81,8 @@ toy = tidy(flat() | INI | {"benchmarks/faults.py": FAULTS})
 
 
 def test_slowdowns_and_faults_are_found(toy):
-    code, text = toy.run("rlgauge", "power", *BRIEF, "--fault=benchmarks.faults:doubled=*::test_slow")
-    assert code == 0, text  # enough time for the two pairs of a verdict
+    # BRIEF is enough time for the two pairs of a verdict
+    text = toy.output(0, "rlgauge", "power", *BRIEF, "--fault=benchmarks.faults:doubled=*::test_slow")
     same, two, five, ten = (cells(text)[name][0] for name in ("0%, the same code", "2%", "5%", "10%"))
     assert same.startswith("0/")
     assert two.split("/")[0] == two.split("/")[1].split()[0]
@@ -105,15 +105,14 @@ def pytest_collection_modifyitems(items):
 def test_a_benchmark_that_the_project_deselects_is_not_selected(tmp_path):
     files = flat() | INI
     files["benchmarks/conftest.py"] += DESELECTS
-    code, text = Repository(tmp_path / "deselecting", files).run("rlgauge", "power", *BRIEF)
-    assert (code, "no benchmark is selected by: benchmarks -k slow; change the selection" in text) == (2, True), text
+    text = Repository(tmp_path / "deselecting", files).output(2, "rlgauge", "power", *BRIEF)
+    assert "no benchmark is selected by: benchmarks -k slow; change the selection" in text
 
 
 def test_canaries_are_measured_until_the_file_has_that_many_pairs(toy, tmp_path):
     file = tmp_path / "canaries.jsonl"
     measurements.append(file, [{"what": "machine"}, canaries(0.05)])
-    code, text = toy.run("rlgauge", "power", "--canaries=2", RULE_OF_TWO, "--file", file)
-    assert code == 0, text
+    text = toy.output(0, "rlgauge", "power", "--canaries=2", RULE_OF_TWO, "--file", file)
     (progress,) = [line for line in text.splitlines() if line.startswith("power: ")]
     assert progress.startswith("power: 2 pairs, ")
     assert text.endswith("\n2 pairs of processes of the same code.\n")
@@ -126,8 +125,8 @@ def test_a_file_of_other_benchmarks_is_refused_before_measuring(toy, tmp_path):
     file = tmp_path / "power.jsonl"
     measurements.append(file, [{"what": "machine"}, line(another=0.0)])
     before = file.read_text()
-    code, text = toy.run("rlgauge", "power", *BRIEF, "--file", file)
-    assert (code, text) == (2, f"power: {file} has pairs of other benchmarks; give another --file\n")
+    text = toy.output(2, "rlgauge", "power", *BRIEF, "--file", file)
+    assert text == f"power: {file} has pairs of other benchmarks; give another --file\n"
     assert file.read_text() == before
 
 
@@ -140,8 +139,7 @@ def test_a_file_of_other_benchmarks_is_refused_before_measuring(toy, tmp_path):
 )
 def test_a_wrong_fault_is_one_line_and_code_2(toy, tmp_path, fault, words):
     file = tmp_path / "power.jsonl"
-    code, text = toy.run("rlgauge", "power", *BRIEF, "--file", file, f"--fault=benchmarks.faults:{fault}")
-    assert code == 2, text
+    text = toy.output(2, "rlgauge", "power", *BRIEF, "--file", file, f"--fault=benchmarks.faults:{fault}")
     assert words in text.splitlines()[-1]
     assert "Traceback" not in text
     assert not file.exists() or [line["what"] for line in power.read(file)] == ["machine"]

@@ -27,14 +27,12 @@ def interrupted(toy, tmp_path_factory):
     """Interrupt a run with SIGTERM during its second pair."""
     toy.at("start", flat(slow=120))
     folder = tmp_path_factory.mktemp("runs")
-    code, text = toy.interrupted("screen 2 of", signal.SIGTERM, *toy.command("start", folder, rule=RULE))
-    ran = Gated(code, text, folder)
+    ran = Gated(2, toy.interrupted("screen 2 of", signal.SIGTERM, *toy.command("start", folder, rule=RULE)), folder)
     (folder / "kept.json").write_text(json.dumps(ran.artifact))
     return ran
 
 
 def test_an_interrupted_run_keeps_its_whole_pairs_and_is_incomplete(interrupted, capsys):
-    assert interrupted.code == 2, interrupted.text
     assert " interrupted: no verdict; to resume, repeat the command with --gate-resume !" in interrupted.text
     assert "KeyboardInterrupt" not in interrupted.text
     assert "interrupts.py" not in interrupted.text
@@ -51,8 +49,8 @@ def test_a_changed_run_starts_over_and_says_what_differs(toy, interrupted, tmp_p
     toy.at("start", flat(slow=120) | {"toy/table.csv": "1, 2\n"})
     (tmp_path / "gate.json").write_text((interrupted.folder / "kept.json").read_text())
     command = toy.command("start", tmp_path, "--gate-resume", rule=RULE)
-    code, output = toy.interrupted("screen 1 of", signal.SIGINT, *command)  # before anything is measured
-    assert (code, " interrupted: no verdict !" in output, "passed" in output) == (2, True, False), output
+    output = toy.interrupted("screen 1 of", signal.SIGINT, *command)  # before anything is measured
+    assert (" interrupted: no verdict !" in output, "passed" in output) == (True, False), output
     assert "interrupts.py" not in output
     assert "gate: starting over, because these changed since the interrupted run: head's files\n" in output
     assert json.loads((tmp_path / "gate.json").read_text()) == interrupted.artifact, "nothing new was measured"
@@ -64,8 +62,7 @@ def test_a_resumed_run_keeps_the_pairs_and_measures_canaries_anew(toy, interrupt
     toy.at("start", flat(slow=120))
     before = interrupted.artifact | {"seconds": 3600.0}
     (tmp_path / "gate.json").write_text(json.dumps(before))
-    ran = toy.gate("start", tmp_path, "--gate-resume", rule=RULE)
-    assert ran.code == 1, ran.text
+    ran = toy.gate("start", tmp_path, "--gate-resume", rule=RULE, code=1)
     resumed = f"gate: resuming with 3 pairs of 3 benchmarks from {tmp_path / 'gate.json'}; canaries are measured again"
     assert resumed in ran.text
     found = ran.artifact

@@ -181,12 +181,11 @@ def noted(tmp_path_factory):
 
 
 def test_lock_files_always_count_and_a_base_whose_benchmarks_cannot_be_listed_is_reported(noted):
-    code, text = noted
-    assert (code, "2 to time" in text) == (0, True), text
+    assert "2 to time" in noted
     names = "tests/requirements.txt, uv.lock, the dependencies in pyproject.toml"
-    assert f"base and head differ in {names}, but both run with the packages that are installed here" in text, text
-    assert "base's own benchmarks cannot be listed, so none is reported as gone: " in text
+    assert f"base and head differ in {names}, but both run with the packages that are installed here" in noted
+    assert "base's own benchmarks cannot be listed, so none is reported as gone: " in noted
 
 
 def test_the_report_names_a_library_of_the_working_tree_that_both_sides_load(noted):
-    assert "both sides load build/libcore.so from the working tree" in noted[1], noted[1]
+    assert "both sides load build/libcore.so from the working tree" in noted
