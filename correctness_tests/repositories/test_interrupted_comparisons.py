@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -23,10 +24,6 @@ RANK = (  # the first test, which is skipped, is no baseline
 )  # fmt: skip
 SLOW, KEPT = "benchmarks/test_sorting.py::test_slow", "benchmarks/test_sorting.py::test_kept[50]"
 repository = tidy({**flat(), **INI, "benchmarks/test_early.py": EARLY})
-
-
-def raise_disk_full(*arguments):
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.fixture(scope="module")
@@ -51,18 +48,35 @@ def write_pairs(file, text, count, **changed):
     return row["values"]
 
 
-def test_an_interrupted_ranking_is_resumed(repository, interrupted):
+def test_an_interrupted_ranking_is_resumed_and_keeps_its_pairs_until_the_result_is_written(
+    repository, interrupted, monkeypatch, capsys
+):
     kept, text = interrupted
     before = write_pairs(kept, text, 5)
+    content = json.loads(kept.read_text())
+    content["conditions"]["installed packages"] = hash_of_installed()  # this process may import from other folders
+    kept.write_text(json.dumps(content))
     out = repository.root / "out.json"  # in the working tree, of which it is no change
-    text = repository.output(0, *RANK, "--json", out, "--resume")
-    assert "rank: resuming with 5 pairs" in text
-    assert "starting over" not in text
+    command = [*RANK[1:], "--resume", "--json", str(out)]
+
+    def on_full_disk(source, target, replace=os.replace):
+        if Path(target) == out:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(source, target)
+
+    monkeypatch.chdir(repository.root)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", on_full_disk)
+        assert main(command) == 2
+    errors = capsys.readouterr().err
+    assert ("resuming with 5 pairs" in errors, "starting over" in errors) == (True, False), errors
+    assert "No space left on device" in errors
+    assert main(command) == 0
+    assert "rank: resuming with 6 pairs" in capsys.readouterr().err
     found = json.loads(out.read_text())
-    assert found["baseline"] == SLOW
-    assert found["speedups"][KEPT][:5] == before
-    assert len(found["speedups"][KEPT]) == 6
-    assert not kept.exists()
+    assert (found["baseline"], found["speedups"][KEPT][:5]) == (SLOW, before)
+    assert (len(found["speedups"][KEPT]), kept.exists()) == (6, False)
     out.unlink()
 
 
@@ -90,29 +104,10 @@ def test_a_ranking_is_not_resumed_if_a_test_is_no_longer_skipped(repository, int
     before["conditions"]["benchmarks"].insert(-1, other)
     before["conditions"]["options"]["outputs"] = "ignore"
     kept.write_text(json.dumps(before))
-    code, text = repository.run(*RANK, "*::test_kept[10]", "--outputs=ignore", "--resume")
-    assert (code, "rank: resuming with " in text) == (2, True), text
+    text = repository.output(2, *RANK, "*::test_kept[10]", "--outputs=ignore", "--resume")
+    assert "rank: resuming with " in text
     assert text.splitlines()[-1] == "--resume: a test that was skipped now runs; repeat the command without it"
     assert json.loads(kept.read_text()) == before
-
-
-def test_pairs_are_kept_until_the_result_is_written(repository, interrupted, tmp_path, monkeypatch, capsys):
-    kept, text = interrupted
-    write_pairs(kept, text, 6)
-    content = json.loads(kept.read_text())
-    content["conditions"]["installed packages"] = hash_of_installed()  # this process may import from other folders
-    kept.write_text(json.dumps(content))
-    out, command = tmp_path / "out.json", [*RANK[1:], "--resume"]
-    monkeypatch.chdir(repository.root)
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", raise_disk_full)
-        assert main([*command, "--json", str(out)]) == 2
-    assert "No space left on device" in capsys.readouterr().err
-    assert kept.exists()
-    assert main([*command, "--json", str(out)]) == 0
-    assert "rank: resuming with 6 pairs" in capsys.readouterr().err
-    assert (len(json.loads(out.read_text())["speedups"][KEPT]), kept.exists()) == (6, False)
 
 
 def test_an_interrupted_comparison_is_resumed(repository, tmp_path):
