@@ -144,17 +144,23 @@ def test_rate_of_a_resumed_training_counts_its_own_steps_only(tmp_path, play, cl
     assert runs.summary(tmp_path / "run")["rate"] == 1
 
 
-def test_checkpoint_is_saved_every_ten_minutes(tmp_path, play, clock):
-    saves = []
+def test_checkpoint_is_saved_every_ten_minutes_and_a_full_disk_at_a_later_one_does_not_end_training(
+    tmp_path, play, clock
+):
+    path, saves = tmp_path / "it", []
 
     class Saved(Player):
         def save(self, path):
             saves.append((path, self.step))
+            if self.step == 30:
+                raise OSError(28, "No space left on device", str(path))
+            super().save(path)
 
     clock(200)
-    path = tmp_path / "it"
-    play("train", path, "--steps", 70, agent=Saved)
+    out = play("train", path, "--steps", 70, agent=Saved)
     assert saves == [(path, 0), (path, 30), (path, 60), (path, 70)]  # after 600 and 1,200 seconds, and at the end
+    assert "warning: no checkpoint at step 30: [Errno 28] No space left on device" in " ".join(out.split())
+    assert Saved.load(path).step == 70
 
 
 def test_output_dir_keeps_checkpoint_curve_and_summary(tmp_path, play):
@@ -232,19 +238,6 @@ def test_unwritable_checkpoint_is_found_before_training(play):
 
     with pytest.raises(SystemExit, match=r"^train: /proc/agent: cannot be written: "):
         play("train", "/proc/agent", "--steps", 1, agent=Untrained)
-
-
-def test_full_disk_at_a_later_checkpoint_does_not_end_training(tmp_path, play, clock):
-    class Full(Player):
-        def save(self, path):
-            if self.step == 30:
-                raise OSError(28, "No space left on device", str(path))
-            super().save(path)
-
-    clock(200)
-    out = play("train", tmp_path / "it", "--steps", 70, agent=Full)
-    assert "warning: no checkpoint at step 30: [Errno 28] No space left on device" in " ".join(out.split())
-    assert Full.load(tmp_path / "it").step == 70
 
 
 def test_unwritable_curve_ends_training_with_a_checkpoint(tmp_path, play):
