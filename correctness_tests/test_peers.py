@@ -57,10 +57,16 @@ def recorded(identity, seed):
     return recorder
 
 
-def sample(recorder):
-    """Return the output of one call after a reset."""
-    recorder.keywords["reset"]()
-    return recorder.keywords["output"](recorder.function(*recorder.args))
+def outputs_of(name, seed):
+    """Yield the arrays that both sides of a comparison return; each is called twice, after a reset."""
+    sides = [recorded(COMPARISONS[name][side], seed) for side in "ab"]
+    assert sides[0].keywords["items"] == sides[1].keywords["items"]
+    for _ in range(2):
+        found = []
+        for side in sides:
+            side.keywords["reset"]()
+            found.append(leaves(side.keywords["output"](side.function(*side.args))))
+        yield from zip(*found, strict=True)
 
 
 @pytest.mark.parametrize("name", COMPARISONS)
@@ -80,11 +86,8 @@ def test_comparisons_name_benchmarks_that_exist(name):
     ],
 )
 def test_both_sides_give_the_same_outputs(name, seed):
-    first, second = (recorded(COMPARISONS[name][side], seed) for side in "ab")
-    assert first.keywords["items"] == second.keywords["items"]
-    for _ in range(2):
-        for theirs, ours in zip(*map(leaves, (sample(first), sample(second))), strict=True):
-            assert largest_difference(theirs, ours) < 1e-5
+    for theirs, ours in outputs_of(name, seed):
+        assert largest_difference(theirs, ours) < 1e-5
 
 
 def require_procgen():
@@ -242,12 +245,9 @@ def test_impala_loss_of_the_peers_equals_ours(loops, seed):
 @pytest.mark.parametrize("name", ["treasurehunt-sorrel", "treasurehunt-sorrel-sampled"])
 def test_agents_of_sorrel_update_like_ours(name, seed):
     pytest.importorskip("torch")
-    first, second = (recorded(COMPARISONS[name][side], seed) for side in "ab")
-    assert first.keywords["items"] == second.keywords["items"]
-    for _ in range(2):
-        for theirs, ours in zip(*map(leaves, (sample(first), sample(second))), strict=True):
-            off = np.abs(theirs - ours) > 1e-4 * np.abs(ours).max()
-            assert off.mean() < 1e-3  # Adam's first step is +-lr even if a gradient is only rounding error
+    for theirs, ours in outputs_of(name, seed):
+        off = np.abs(theirs - ours) > 1e-4 * np.abs(ours).max()
+        assert off.mean() < 1e-3  # Adam's first step is +-lr even if a gradient is only rounding error
 
 
 def test_dqn_of_stable_baselines3_has_our_net_and_learns_as_often(seed):
@@ -260,14 +260,9 @@ def test_dqn_of_stable_baselines3_has_our_net_and_learns_as_often(seed):
     assert (model.num_timesteps - steps, model._n_updates - updates) == (STEPS, STEPS // TRAIN_FREQUENCY)
 
 
-def filled_replay():
-    """Return our filled replay buffer, and rows of it that may be sampled."""
-    replay = fill(FrameReplay(REPLAY["capacity"], 1, REPLAY["side"]), REPLAY)
-    return replay, np.random.default_rng(0).choice(replay.valid_rows(), 64, replace=False)
-
-
 def test_buffer_of_stable_baselines3_has_the_same_transitions():
-    buffer, (replay, rows) = sb3_buffer(REPLAY), filled_replay()
+    buffer, replay = sb3_buffer(REPLAY), fill(FrameReplay(REPLAY["capacity"], 1, REPLAY["side"]), REPLAY)
+    rows = np.random.default_rng(0).choice(replay.valid_rows(), 64, replace=False)
     rows = rows[rows != buffer.pos]  # SB3 stores the newest next_obs there
     batch = replay.gather(rows)
     np.testing.assert_array_equal(buffer.observations[rows, 0], batch.obs)
