@@ -12,7 +12,6 @@ from .waiting import alive, started, until
 
 
 def running(group):
-    """Return the processes of a process group that have not ended."""
     found = []
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it just ended

@@ -91,7 +91,6 @@ def test_both_sides_give_the_same_outputs(name, seed):
 
 
 def require_procgen():
-    """Skip the test if Procgen is not installed."""
     if missing := [package for package in PACKAGES if find_spec(package) is None]:
         pytest.skip(f"{missing[0]} is not installed")
 
@@ -141,7 +140,6 @@ def test_games_one_by_one_play_the_same_frames_beyond_the_end_of_an_episode(seed
 
 @pytest.fixture
 def loops():
-    """The peers' loops on Procgen."""
     pytest.importorskip("torch")
     from perf_tests.peers import procgen_loops
 

@@ -22,7 +22,6 @@ RUNNER = {"torch"}  # what a runner installs for its device
 
 
 def job(workflow, name):
-    """Return a job of a workflow."""
     return yaml.safe_load((ROOT / f".github/workflows/{workflow}.yml").read_text())["jobs"][name]
 
 
@@ -33,7 +32,6 @@ def step(steps, name):
 
 
 def script(workflow, name, start):
-    """Return the commands of a step."""
     return step(job(workflow, name)["steps"], start)["run"]
 
 

@@ -212,7 +212,6 @@ def test_an_environment_that_cannot_be_made_is_a_line_and_can_be_tried_again(sid
 
 
 def create_environment(cache, name, at):
-    """Create an environment that was last used at this time."""
     ready = cache / f"env-{name}" / ".ready"
     ready.parent.mkdir(parents=True)
     ready.touch()

@@ -25,7 +25,6 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def run_gate(monkeypatch, capfd, folder):
-    """Return a function that runs pytest with the gate in this process, in a small repository."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     monkeypatch.chdir(folder)

@@ -15,7 +15,6 @@ from .test_rule import SLOW, timed
 
 
 def decided(records, **changed):
-    """Return an artifact with these records added to those of a good run, and its outcome."""
     machine = {"cpu_model": "abacus"}
     about = {"base": "b" * 40, "head": "a head", "seed": 0, "seconds": 90.0, "machine": machine, "rule": Rule()}
     artifact = Artifact(**about, records=GOOD | records, **changed)

@@ -17,7 +17,6 @@ ALLOWED = ["pirl.act[full-*]=one branch less, p = 1", "snake.*=why not; `touch h
 
 
 def ran(tmp_path, lines, **variables):
-    """Run a workflow step in a directory; return its exit code and output."""
     done = shell(lines, tmp_path, **variables)
     assert done.stderr == ""
     assert not (tmp_path / "here").exists()

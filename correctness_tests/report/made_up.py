@@ -72,7 +72,6 @@ def pairs(ratio, count):
 
 
 def artifact():
-    """Return the artifact of a gate run with one slower case."""
     records = {
         KNOWN: Record(screen=pairs(1.06, 4), confirm=pairs(1.06, 16)),
         OTHER: Record(screen=pairs(0.999, 4)),

@@ -24,7 +24,6 @@ LOOPS = {"phases": {"environment": 2e-4, "learning": 6e-4}}
 
 
 def measured(threads):
-    """Return a run with data for every chapter."""
     found = [
         ours(
             form=form, backend=backend, seconds=batch * factor * 1e-5 * threads, axes={"batch": batch}, threads=threads
@@ -84,7 +83,6 @@ def reading(path, **context):
 
 
 def traces(page, chapter):
-    """Return the names of a plot's traces."""
     return page.eval_on_selector(f"[data-plot={chapter}]", "plot => plot.data.map(trace => trace.name)")
 
 

@@ -27,7 +27,6 @@ def run_of(tmp_path):
 
 
 def only(chapter):
-    """Return the only plot of a chapter."""
     (figure,) = chapter.figures
     return figure
 

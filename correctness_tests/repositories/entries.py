@@ -8,7 +8,6 @@ CASE = "benchmarks/test_toy.py::test_first"
 
 
 def commit(number):
-    """Return the hash of a numbered commit."""
     return f"{number:012x}{0:028x}"
 
 
@@ -36,5 +35,4 @@ def over(levels, anchor=0, **how):
 
 
 def order(count):
-    """Return the hashes of commits 0 to `count`."""
     return [commit(number) for number in range(1 + count)]

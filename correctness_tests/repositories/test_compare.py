@@ -114,7 +114,6 @@ def pace(name):
 
 
 def comparison(name, a, b, **options):
-    """Return the TOML table of a comparison."""
     lines = [f"{key} = {json.dumps(value)}" for key, value in {"name": name, "a": a, "b": b, **options}.items()]
     return "\n".join(["[[comparison]]", *lines, "\n"])
 
@@ -167,7 +166,6 @@ SKIPPED = f"{FILE}::test_absent: skipped: no_such_module is not installed"
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
-    """A file of comparisons, some of which fail."""
     file = tmp_path_factory.mktemp("measured") / "comparisons.toml"
     file.write_text("".join(MEASURED))
     return file

@@ -57,7 +57,6 @@ def built(folder, commits, files=None):
 
 
 def entries(made):
-    """Return the entries of the default file."""
     return read(made.root / ".rlgauge" / "history.jsonl")
 
 

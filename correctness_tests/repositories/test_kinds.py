@@ -131,7 +131,6 @@ def verdicts(ran, file):
 
 
 def note(ran, name):
-    """Return the note of a test that is an error."""
     verdict, words = ran.findings[f"benchmarks/{name}"]
     assert verdict == "error"
     return words

@@ -29,7 +29,6 @@ WAITING = "waiting for another measurement in this clone (pid {})"
 
 
 def line_of(stream, limit=30):
-    """Return the next line of a stream."""
     assert select.select([stream], [], [], limit)[0], f"no output within {limit} s"
     return stream.readline()
 

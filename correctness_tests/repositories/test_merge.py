@@ -39,7 +39,6 @@ def shards(records, count, **changed):
 
 @st.composite
 def measured(draw):
-    """Draw a record with a screen and a confirmation."""
     screen = draw(ratios)
     confirm = draw(st.lists(st.floats(0.97, 1.12), min_size=7, max_size=7))
     return Record(screen=[[(1.0, r)] for r in screen], confirm=[[(1.0, r)] for r in confirm])

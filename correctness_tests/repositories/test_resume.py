@@ -24,7 +24,6 @@ toy = tidy(flat())
 
 @pytest.fixture(scope="module")
 def interrupted(toy, tmp_path_factory):
-    """Interrupt a run with SIGTERM during its second pair."""
     toy.at("start", flat(slow=120))
     folder = tmp_path_factory.mktemp("runs")
     ran = Gated(2, toy.interrupted("screen 2 of", signal.SIGTERM, *toy.command("start", folder, rule=RULE)), folder)

@@ -24,7 +24,6 @@ def conclude(levels, cases=None, **how):
 
 
 def stepped(place, size=0.05):
-    """Return the log-ratios of commits with one step."""
     return [size * (k >= place) for k in range(COMMITS)]
 
 
