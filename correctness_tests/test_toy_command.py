@@ -185,7 +185,6 @@ RETURNS = 1, 3, 3, -9, 1, 2, 90
 
 
 class Scored(Player):
-
     def learn(self):
         return super().learn() | {"return": RETURNS[self.step // self.chunk - 1]}
 
