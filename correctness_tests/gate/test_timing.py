@@ -1,7 +1,6 @@
 """A worker's samples: which parts are timed, how many are taken, and the worker's start."""
 
 import ast
-import itertools
 import os
 from types import SimpleNamespace
 
@@ -9,6 +8,7 @@ import pytest
 
 from correctness_tests.commands import python
 from rlgauge import worker
+from rlgauge.benchmarks.timed import TimedFunction
 from rlgauge.canary import create
 from rlgauge.rule import SAME, SLOWED
 from rlgauge.sampling import Cores, cores
@@ -16,66 +16,45 @@ from rlgauge.sampling import Cores, cores
 ONE, ALL = Cores((0, 1), 1), Cores((0, 1), None)
 
 
-class Counting:
-    """A prepared case whose calls and resets advance a fake clock."""
-
-    call_seconds, reset_seconds = 1.0, 100.0
-
-    def __init__(self):
-        self.made = self.resets = 0
-        self.now, self.calls = 0.0, 10
-
-    def call(self):
-        self.made += 1
-        self.now += self.call_seconds
-
-    def run(self):
-        for _ in range(self.calls):
-            self.call()
-
-    def sample(self):
-        self.resets += 1
-        self.now += self.reset_seconds  # not timed
-        start = self.now
-        self.run()
-        return self.now - start
-
-    def reset(self):
-        self.resets += 1
-
-    def calibrate(self):
-        return self.calls
-
-
 @pytest.fixture
-def counting(monkeypatch):
-    prepared, ticks = Counting(), itertools.count(0, 1e-6)
-    monkeypatch.setattr("time.perf_counter", lambda: prepared.now + next(ticks))
-    requests = worker.Requests()
-    requests.prepared["case"] = prepared
-    return requests, prepared
+def prepare(monkeypatch):
+    """Return a function that prepares a case on a fake clock; it returns a worker's requests, the case, and a log."""
+
+    def prepare_case(call_seconds, reset_seconds=0.0):
+        now, log = [0.0], []
+
+        def spend(what, seconds):
+            log.append(what)
+            now[0] += seconds
+
+        monkeypatch.setattr("time.perf_counter", lambda: now[0])
+        timed = TimedFunction(lambda: spend("call", call_seconds), reset=lambda: spend("reset", reset_seconds))
+        requests = worker.Requests()
+        requests.prepared["case"] = timed
+        return requests, timed, log
+
+    return prepare_case
 
 
-def test_resets_and_the_warm_up_call_are_not_timed(counting):
-    requests, prepared = counting
-    assert requests.sample("case", samples=3)["seconds"] == pytest.approx(30, abs=0.01)
-    assert (prepared.made, prepared.resets) == (31, 4)
+def test_resets_and_the_warm_up_call_are_not_timed(prepare):
+    requests, timed, log = prepare(1.0, 100.0)
+    timed.calls = 10
+    assert requests.sample("case", samples=3)["seconds"] == pytest.approx(30)
+    assert (log.count("call"), log.count("reset")) == (31, 4)
 
 
-def test_the_wall_time_of_a_call_includes_its_share_of_the_reset(counting):
-    requests, prepared = counting
-    prepared.call_seconds, prepared.reset_seconds = 0.01, 0.1
-    found = requests.measure("case")
-    assert (found["calls"], found["iterations"]) == (10, 1)
-    assert (found["call"], found["wall"]) == pytest.approx((0.01, 0.02), abs=1e-4)
+def test_the_wall_time_of_a_call_includes_its_share_of_the_reset(prepare):
+    found = prepare(0.001, 0.01)[0].measure("case")
+    assert found["calls"] > 1
+    assert (found["call"], found["iterations"]) == (pytest.approx(0.001), 1)
+    assert found["wall"] == pytest.approx(0.001 + 0.01 / found["calls"])
 
 
-@pytest.mark.parametrize(("seconds", "samples"), [(0.001, 3), (0.07, 2), (0.11, 1)])
-def test_no_sample_follows_after_a_second(counting, seconds, samples):
-    requests, prepared = counting
-    prepared.call_seconds, prepared.reset_seconds = seconds, 0.0
+@pytest.mark.parametrize(("seconds", "samples"), [(0.01, 3), (0.7, 2), (1.1, 1)])
+def test_no_sample_follows_after_a_second(prepare, seconds, samples):
+    requests, timed, _ = prepare(seconds)
     requests.measure("case")
-    assert prepared.made == 10 * samples
+    assert len(timed.seconds) == samples
 
 
 @pytest.mark.parametrize("cores", [1, 3])
