@@ -176,7 +176,7 @@ def test_each_side_has_its_own_commit_of_a_submodule(toy, tmp_path):
         assert [(tmp_path / state / side / "vendor/a.txt").read_text() for side in ("base", "head")] == ["1", "2"]
         outer.commit("committed", {})
     outer.git("submodule", "deinit", "--quiet", "--force", "vendor")
-    with pytest.raises(GateError, match="^submodule vendor is not checked out: run git submodule update "):
+    with pytest.raises(GateError, match=r"^submodule vendor is not checked out: run git submodule update "):
         revisions.export(outer.root, commit, tmp_path / "absent")
 
 

@@ -48,12 +48,11 @@ def test_every_module_imports_and_replay_works_without_scipy_and_pydantic(tmp_pa
 
 
 @pytest.mark.parametrize(
-    "command", [("rl_impls",), ("rl_impls.snake", "train", "--help"), ("perf_tests.claims", "--list")], ids="-".join
+    ("command", "code"), [("rl_impls", 141), ("perf_tests.claims --list", 141), ("rl_impls.snake train --help", 0)]
 )
-def test_a_closed_pipe_ends_a_command_silently_with_141(command):
-    with subprocess.Popen(
-        [sys.executable, "-m", *command], cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+def test_a_closed_pipe_ends_a_command_silently(command, code):
+    words, pipe = [sys.executable, "-m", *command.split()], subprocess.PIPE
+    with subprocess.Popen(words, cwd=ROOT, env=environment(), stdout=pipe, stderr=pipe) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
-    assert process.returncode == 141
+    assert process.returncode == code

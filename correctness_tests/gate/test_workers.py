@@ -65,6 +65,13 @@ def worker(root):
     return Worker(Side("head", root, Path(sys.executable), WORKER), [0, 1], 2, 30.0)
 
 
+def ask(head, do, limit):
+    """Wait until a worker has started, then send it a request."""
+    ask_both([head], "hello")
+    head.limit = limit
+    ask_both([head], do)
+
+
 @pytest.mark.parametrize(
     ("do", "limit", "words"),
     [
@@ -79,9 +86,7 @@ def worker(root):
 def test_a_worker_without_a_reply_is_ended_with_a_reason(root, do, limit, words):
     head = worker(root)
     with pytest.raises(WorkerError, match=words), head:
-        ask_both([head], "hello")  # it has started
-        head.limit = limit
-        ask_both([head], do)
+        ask(head, do, limit)
     assert head.process.returncode is not None
     assert not Path(head.temporary).exists()
 

@@ -317,7 +317,7 @@ def test_rank_orders_tests_with_ties_and_leaves_out_skipped_ones(repository, tmp
 @pytest.mark.slow
 def test_rank_by_memory_measures_each_test_in_processes_of_its_own(repository, tmp_path):
     options = "--measure=peak_rss", "--outputs=ignore", "--minutes=0", "--json", tmp_path / "out.json"
-    text = repository.output(0, "rlgauge", "rank", "*slow]", "*held[*", *options)
+    repository.output(0, "rlgauge", "rank", "*slow]", "*held[*", *options)
     speedups = json.loads(options[-1].read_text())["speedups"]
     assert max(speedups[f"{FILE}::test_held[8000000]"]) < 0.85 < min(speedups[f"{FILE}::test_held[1000]"])
 

@@ -116,7 +116,7 @@ def test_a_new_release_is_compared_with_the_last_anchor_before_it(measured, tmp_
     (made.root / ".rlgauge").mkdir()
     before_v2 = replace(earlier, commit=names["comment"], anchor=names["start"])
     append(made.root / ".rlgauge" / "history.jsonl", [asdict(before_v2)])
-    text = made.output(0, "rlgauge", "history", "--since", "v2", "--pairs", "1", "benchmarks", "-k", "slow")
+    made.output(0, "rlgauge", "history", "--since", "v2", "--pairs", "1", "benchmarks", "-k", "slow")
     wanted = [("comment", "start"), ("slower", "start"), ("after", "slower")]
     assert [(e.commit, e.anchor) for e in entries(made)] == [(names[one], names[other]) for one, other in wanted]
 
@@ -162,7 +162,7 @@ def test_older_commits_run_with_todays_settings_of_pytest(tmp_path):
     made.commit("later", {"benchmarks/test_first.py": tests, "pytest.ini": settings, "conftest.py": OPTION})
     made.commit("last", {"src/toy/other.py": ""})
     command = "rlgauge", "history", "--since", "start", "--pairs", "1", "benchmarks", "--length=3"
-    text = made.output(0, *command, PYTEST_ADDOPTS="-p no:cacheprovider")
+    made.output(0, *command, PYTEST_ADDOPTS="-p no:cacheprovider")
     assert {(entry.case, entry.state) for entry in entries(made)} == {("benchmarks/test_first.py::test_first", "timed")}
 
 
