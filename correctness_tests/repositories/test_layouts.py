@@ -99,12 +99,13 @@ def test_a_slowdown_in_a_sibling_project_that_is_used_is_found(installed, python
     assert "tests/test_svc.py::test_slow: slower" in text
 
 
-def test_a_sibling_project_that_is_not_imported_counts_for_the_test_that_opens_it(installed, python, tmp_path):
+@pytest.mark.parametrize(("opened", "state"), [(False, "1 unchanged"), (True, "1 to time")])
+def test_a_sibling_project_that_is_not_imported_counts_if_a_test_opens_it(installed, python, tmp_path, opened, state):
     reads = "(Path(__file__).parents[3] / 'libs/other/pyproject.toml').read_text()\n    benchmark("
-    opens = "from pathlib import Path\n\n" + USES.format(module="svc").replace("benchmark(slow", f"{reads}slow")
+    test = "from pathlib import Path\n\n" + USES.format(module="svc").replace("benchmark(slow", f"{reads}slow")
     changed = {"libs/other/src/other/__init__.py": work(slow=200)}
-    installed["siblings"].at("start", changed | {"apps/svc/tests/test_svc_opens.py": opens})
-    assert "1 unchanged, 1 to time" in gated(installed["siblings"], tmp_path, COLLECT, python=python, at="apps/svc")
+    installed["siblings"].at("start", changed | ({"apps/svc/tests/test_svc.py": test} if opened else {}))
+    assert state in gated(installed["siblings"], tmp_path, COLLECT, python=python, at="apps/svc")
 
 
 @pytest.mark.parametrize(
