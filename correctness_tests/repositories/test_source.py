@@ -30,8 +30,8 @@ def source(tmp_path):
     write(tmp_path, dict.fromkeys(("pkg/__init__.py", "bench/test_a.py", "tests/test_b.py", "speed/test_c.py"), ""))
     revisions.git(tmp_path, "init", "--quiet")
 
-    def create(given=(), build=None, testpaths=(), names=("bench/test_a.py::test_x",), imported=(), **settings):
-        options = {"gate_benchmarks": list(given), "gate_build": build, "verbose": 0}
+    def create(given=(), gate_build=None, testpaths=(), names=("bench/test_a.py::test_x",), imported=(), **settings):
+        options = {"gate_benchmarks": list(given), "gate_build": gate_build, "verbose": 0}
         ini = {"testpaths": list(testpaths), "pythonpath": [tmp_path / "lib"]}
         at = SimpleNamespace(dir=tmp_path / "bench")
         run = SimpleNamespace(getoption=options.get, getini=ini.get, invocation_params=at, inipath=None)
@@ -139,9 +139,9 @@ def test_a_base_with_commits_that_head_lacks_is_reported(source, tmp_path):
     assert words.endswith(f" --gate-against={start[:12]}")
 
 
-def test_the_build_command_of_the_option_runs_where_pytest_was_started(source, tmp_path):
+def test_the_build_command_of_the_option_overrides_the_settings_and_runs_where_pytest_was_started(source, tmp_path):
     write(tmp_path, {"tree/bench/test_a.py": ""})
-    found = source(build="touch built")
+    found = source(gate_build="touch built", build="touch other")
     found.cache.mkdir()
     with found.builds() as python_for:
         python = python_for("head", tmp_path / "tree")
