@@ -311,7 +311,7 @@ def test_both_sides_use_heads_helpers_in_the_folder_tests(tmp_path):
 
 def test_addopts_reach_only_the_gate_and_the_users_python_path_comes_after_the_sides(tmp_path):
     made = Repository(tmp_path / "repository", flat() | {FILE: HELPED})
-    folders = made.root / "vendored", tmp_path / "elsewhere"
+    folders = made.root / "vendored", tmp_path / "repository-other"  # whose name begins like that of the repository
     for folder in folders:
         made.write({str(folder / "toy/__init__.py"): "raise OSError\n"})
     made.write({str(folders[0] / "inner.py"): "SIZE = 1\n", str(folders[1] / "outer.py"): "COUNT = 50\n"})
