@@ -41,7 +41,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Skip all benchmarks without the plugins and their options, deselect one with an option, and change ids."""
+    """Skip all benchmarks without the plugins and their options, deselect tests, one by an option, and change ids."""
     needed = config.pluginmanager.hasplugin("benchmark"), config.getoption("--benchmark-only"), config.option.codspeed
     for item in items:
         changed = item.nodeid.replace("[50]", "[fifty]")
@@ -51,6 +51,9 @@ def pytest_collection_modifyitems(config, items):
             item._nodeid = changed
         if not all(needed):
             item.add_marker(pytest.mark.skip(reason="no plugin or option"))
+    deselected = [item for item in items if item.name == "test_neither"]
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = [item for item in items if item not in deselected]
     if config.option.codspeed:
         items[:] = [item for item in items if item.name != "test_codspeed_mark"]
 

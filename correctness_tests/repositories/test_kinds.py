@@ -239,6 +239,10 @@ def test_a_test_that_both_sides_skip_is_skipped_and_one_that_base_alone_cannot_r
     assert ran.findings[f"benchmarks/test_{name}"] == finding
 
 
+def test_a_test_that_a_hook_deselects_is_counted_once(ran):
+    assert " / 1 deselected / " in ran.text  # although the hooks run twice, with --codspeed and without it
+
+
 def test_a_run_with_errors_fails(ran):
     assert ran.code == 1, ran.text
     assert (ran.findings[SAME], ran.findings[SLOWED]) == (("ok",), ("slower",))
