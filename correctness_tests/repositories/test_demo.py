@@ -9,8 +9,11 @@ import pytest
 
 from correctness_tests.waiting import started
 from rlgauge.__main__ import main
+from rlgauge.demo import PLANTED
+from rlgauge.rule import SAME, SLOWED
 
 from .made import Repository, eventually
+from .test_merge import CANARIES, artifact
 
 COMMAND = [sys.executable, "-m", "rlgauge", "demo"]
 
@@ -24,6 +27,16 @@ def test_the_demo_finds_its_slowdown_and_explains_each_verdict(tmp_path):
         assert f"test_speed.py::test_{test}: {verdict}\n" in done.stdout
     assert "The exit code is 1: failed." in done.stdout
     assert (tmp_path / "kept" / "words.py").exists()
+
+
+@pytest.mark.parametrize(("like", "code"), [(SLOWED, 0), (SAME, 1)])
+def test_the_demo_fails_if_the_gate_does_not_find_its_slowdown(tmp_path, monkeypatch, like, code):
+    python, found = tmp_path / "python", tmp_path / "gate.json"
+    found.write_text(artifact(CANARIES | {PLANTED: CANARIES[like]}).to_json())
+    python.write_text(f"#!/bin/sh\nmkdir .rlgauge\ncp {found} .rlgauge\nexit {1 - code}\n")  # stands in for the gate
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    assert main(["demo"]) == code
 
 
 def test_the_demo_leaves_an_existing_folder_alone(tmp_path, monkeypatch, capsys):
