@@ -110,6 +110,15 @@ def test_a_history_is_shown_as_plain_data_and_as_a_table_that_marks_the_step():
     assert "unchanged" in lines[commit(13)[:12]]
 
 
+@pytest.mark.parametrize(
+    ("changed", "listed"), [({}, True), ({"steps": [], "verdict": "slower"}, True), ({"steps": []}, False)]
+)
+def test_the_commits_of_a_test_with_a_step_or_a_drift_are_listed(changed, listed):
+    (repaired,) = shown.drawn(over([0.08 * (4 <= k < 8) for k in range(COMMITS)]), order(COMMITS))
+    assert (repaired["verdict"], len(repaired["steps"])) == ("ok", 2)
+    assert ("| commit | time |" in shown.markdown([repaired | changed])) is listed
+
+
 def fit_of(values, variances, freedom):
     """Return a fit of the root and of commits 1, 2, ... with independent errors."""
     covariance = np.zeros((len(values), len(values)))
