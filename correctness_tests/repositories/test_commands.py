@@ -93,6 +93,7 @@ def test_replay_changes_the_given_numbers_of_the_rule(tmp_path, capsys, options,
         (["replay", "a.json", "--rule", "confirm"], "--rule: invalid value 'confirm'; write NAME=VALUE[,"),
         (["bisect", "a", "b", "c", "--limit", "long"], "--limit: 'long' is not a positive number of seconds"),
         (["merge", "a.json", "--markdwn=b"], "unrecognized arguments: --markdwn=b; did you mean --markdown?"),
+        (["merge", "a.json", "--quick"], "unrecognized arguments: --quick\n"),
     ],
 )
 def test_a_wrong_command_line_is_code_2_and_says_why(capsys, arguments, words):
