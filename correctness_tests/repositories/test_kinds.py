@@ -184,6 +184,7 @@ def test_a_test_that_asks_for_one_call_is_run_again_for_each_sample_unless_a_cal
         "test_fails_later": "error",
     }
     assert "its test failed: AssertionError: assert []" in note(ran, "test_once.py::test_fails_later")
+    assert ran.seconds("benchmarks/test_once.py::test_iterator") == pytest.approx([0.1, 0.11], rel=0.01)
 
 
 def test_the_report_says_if_only_the_first_call_takes_long(ran):
