@@ -38,7 +38,8 @@ def test_a_machine_has_as_many_cores_as_the_process_may_use():
     assert "'cores': 1}" in subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
 
 
-def test_git_state_is_the_commit_and_whether_files_changed(tmp_path):
+def test_git_state_is_the_commit_and_whether_files_changed(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))  # as in a hook of another repository
     toy = Repository(tmp_path / "toy", {"a.py": "a = 1\n"})
     commit = toy.git("rev-parse", "HEAD")[:12]
     toy.git("tag", "--annotate", "--message=a release", "v1")
