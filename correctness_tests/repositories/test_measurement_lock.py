@@ -56,7 +56,7 @@ def test_a_second_process_waits_says_so_and_begins_when_the_first_is_killed(star
     assert line_of(first.stdout) == b"measuring\n"
     second = start()
     assert line_of(second.stderr).decode() == f"{WAITING.format(first.pid)}\n"
-    assert not select.select([second.stdout], [], [], 0)[0]
+    assert not select.select([second.stdout], [], [], 0.5)[0]
     first.kill()  # its child keeps running
     assert line_of(second.stdout) == b"measuring\n"
     second.stdin.close()
