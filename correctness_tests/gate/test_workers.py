@@ -40,7 +40,9 @@ for line in sys.stdin:
         request["where"] = os.getcwd(), os.environ["ITS"], os.getsid(0) == os.getpid()
     if request["do"] == "seed":
         request["seed"] = os.environ["PYTHONHASHSEED"]
-    if request["do"] == "start":
+    if request["do"] == "ignore":  # as the process that it starts does, too
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if request["do"] in ("start", "ignore"):
         request["child"] = subprocess.Popen(["sleep", "600"]).pid
     if request["do"] == "stop":
         script = "trap ': > terminated; exit' TERM; echo; while :; do sleep 0.01; done"
@@ -91,9 +93,10 @@ def test_a_worker_without_a_reply_is_ended_with_a_reason(root, do, limit, words)
     assert not Path(head.temporary).exists()
 
 
-def test_processes_that_a_worker_started_end_with_it_and_a_stopped_one_can_handle_sigterm(root):
+@pytest.mark.parametrize("do", ["start", "ignore"])
+def test_processes_that_a_worker_started_end_with_it_and_a_stopped_one_can_handle_sigterm(root, do):
     with worker(root) as head:
-        (reply,) = ask_both([head], "start")
+        (reply,) = ask_both([head], do)
         ask_both([head], "stop")
         assert alive(reply["child"])
     assert (root / "terminated").exists()
