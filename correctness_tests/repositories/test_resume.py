@@ -3,6 +3,8 @@
 import json
 import signal
 import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from rlgauge.memory import not_measured
 from rlgauge.resume import conditions, fingerprints, hash_of_installed, resume
 from rlgauge.rule import Record, Rule
 from rlgauge.run import Gate
+from rlgauge.session import Run, resume_pairs
 from rlgauge.workers import Side
 
 from .made import SAME, SLOWED, Gated, flat, tidy
@@ -97,6 +100,16 @@ def test_the_note_on_a_test_is_kept_but_not_one_about_memory_which_is_counted_ag
     assert record.words == (f"{words}; {memory}" if words else memory)
     assert resume(gate, before) == []
     assert gate.records[SLOW] == Record(screen=[[(1.0, 1.0)]], words=words)
+
+
+def test_a_run_that_was_interrupted_while_it_measured_the_anchor_is_resumed(tmp_path):
+    pairs, file = [[(1.0, 1.0)]], tmp_path / "gate.json"
+    gates = [Gate(base * 40, "h", (), (), {SLOW: Record()}, tmp_path, Rule(), 0, 1.0) for base in "ba"]
+    before, anchor = (replace(gate.artifact(), records={SLOW: Record(screen=pairs)}) for gate in gates)
+    before.anchor = replace(anchor, complete=False)
+    file.write_text(before.to_json())
+    resume_pairs(Run(None, ExitStack(), Rule(), None, file, gates), file, print)
+    assert [gate.records[SLOW].screen for gate in gates] == [pairs, pairs]
 
 
 def test_files_that_the_run_writes_are_no_change(tmp_path):
