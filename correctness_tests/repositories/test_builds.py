@@ -24,7 +24,22 @@ UNBUILT = {
     "toy/sorting.py": "raise ImportError('it is not built')\n",
     "sorting.in": work(slow=100, kept=100),
 }
-INSIDE = {"toy/tests/__init__.py": "", "toy/tests/conftest.py": CLOCK, "toy/tests/test_sorting.py": FLAT_TESTS}
+USES_COMMAND = """import shutil
+import sys
+
+from toy import sorting
+
+
+def test_command(benchmark):
+    assert shutil.which("python") == sys.executable
+    benchmark(sorting.kept, [0.0] * 50)
+"""
+INSIDE = {
+    "toy/tests/__init__.py": "",
+    "toy/tests/conftest.py": CLOCK,
+    "toy/tests/test_sorting.py": FLAT_TESTS,
+    "toy/tests/test_command.py": USES_COMMAND,
+}
 EDITABLE = """import sys
 from importlib.util import spec_from_file_location
 
