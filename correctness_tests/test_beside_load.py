@@ -1,11 +1,14 @@
 """``python -m perf_tests.beside_load``, which trains alone and beside a busy program."""
 
+import json
 import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from perf_tests.beside_load import main
 
 from .commands import ROOT, environment
 from .waiting import alive, started, until
@@ -18,6 +21,20 @@ def running(group):
             _, _, of_process, *_ = file.read_text().rpartition(")")[2].split()
             found += [file.parent.name] if of_process == str(group) and alive(file.parent.name) else []
     return found
+
+
+def test_a_row_has_the_median_rate_alone_and_what_is_kept_beside_the_busy_loop(monkeypatch, capsys):
+    rates = iter([100.0, 50.0, 60.0, 200.0, 300.0, 30.0])  # every other pair begins beside the loop
+
+    def train(command, **how):
+        folder = Path(command[command.index("--output-dir") + 1])
+        folder.mkdir()
+        (folder / "run.json").write_text(json.dumps({"rate": next(rates)}))
+
+    monkeypatch.setattr("subprocess.run", train)
+    assert main(["--only", "pirl", "--pairs", "3"]) == 0
+    (row,) = capsys.readouterr().out.splitlines()[1:]
+    assert row.split() == ["pirl", "200.0", "30%", "10%", "3"]
 
 
 @pytest.mark.slow
