@@ -87,6 +87,15 @@ def test_comparisons_that_failed_leave_their_place_to_others(tmp_path):
     assert calls == [five, five[:4], five[4:]]
 
 
+def test_a_figure_whose_benchmark_fails_is_named_and_code_1(tmp_path, monkeypatch, capsys):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho {}\n")  # finds no limits of the machine, and runs no benchmark
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    assert main(["--only=pirl-latency-b1", "--output", str(tmp_path / "claims.json")]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "claims that could not be measured: pirl-latency-b1"
+
+
 @pytest.mark.slow
 def test_two_claims_are_measured_and_written(tmp_path):
     out = tmp_path / "claims.json"
