@@ -12,6 +12,7 @@ from perf_tests.report.html.facts import cautions, facts
 from perf_tests.report.html.page import embedded, page
 from perf_tests.report.html.runs import BadInput, read
 from rlgauge.history_table import drawn
+from rlgauge.rule import Record
 
 from .made_up import KNOWN, OTHER, artifact, claims, context, foreign, foreign_result, ours, result, write
 
@@ -143,6 +144,15 @@ def test_the_gates_verdicts_are_shown_worst_first_with_their_workload():
     assert "failed" in chapter.html
     assert figure.workload == "pirl"
     assert re.findall('data-workload="([^"]+)"', chapter.html) == ["pirl"]
+
+
+def test_a_benchmark_without_a_time_has_no_place_in_the_plot():
+    found = artifact()
+    found.records["perf_tests/test_pirl.py::test_gone"] = Record(state="gone")  # listed between the two others
+    figure = only(gated.chapter(found))
+    assert [cells[1] for cells in figure.rows] == ["slower", "gone", "ok"]
+    places = [point["at"] for one in figure.series for point in one.points]
+    assert [figure.labels["categories"][place] for place in places] == [KNOWN, OTHER]
 
 
 def test_a_history_shows_each_commit_and_marks_its_steps():
