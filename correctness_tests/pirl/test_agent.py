@@ -172,10 +172,3 @@ def test_target_net_takes_the_online_weights_every_third_update(learner):
     agent.train()
     assert same(target(), synced)
     assert not same(agent.params, synced)
-
-
-def test_batch_larger_than_the_replay_buffer_is_an_error():
-    with pytest.raises(ValueError, match=r"^batch_size=8 should be at most capacity=7$"):
-        make(capacity=7)
-    with pytest.raises(ValueError, match=r"^form='naive' should be full on torch-compile, "):
-        PirlAgent("torch-compile", "naive", seed=0)

@@ -37,24 +37,6 @@ def make():
         agent.close()
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"algorithm": "a3c"}, "actors=0 should be 1 or more for a3c"),
-        ({"algorithm": "a2c", "actors": 2}, "actors=2 should be 0 for a2c, whose parallel form is a3c"),
-        ({"actors": 3}, "actors=3 should divide num_envs=32"),
-        ({"algorithm": "a3c", "actors": 2, "lag": 1}, "lag=1 should be 0 except for ppo and impala with actors"),
-        ({"batch_size": 1000}, "batch_size=1000 should divide num_steps x num_envs, 128 x 32"),
-        ({"actors": 2, "cluster": "here"}, "cluster='here' should be local or an address such as host:6379"),
-        ({"cluster": "local"}, "cluster='local' should be empty except for ppo and impala with actors"),
-    ],
-)
-def test_invalid_configuration_is_a_one_line_error(given, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}") as caught:
-        Config(**given)
-    assert "\n" not in str(caught.value)
-
-
 def test_arguments_override_the_defaults_of_the_algorithm():
     config = ProcgenAgent.configure(algorithm="a2c", num_steps=16)
     assert (config.num_steps, config.gae_lambda) == (16, 1.0)

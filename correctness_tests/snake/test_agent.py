@@ -225,20 +225,6 @@ def test_an_evaluation_ends_where_games_are_truncated():
     np.testing.assert_allclose(seen["returns"], seen["foods"] - 0.01 * (3 - seen["foods"]), rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"num_envs": 6}, "num_envs=6 should be a multiple or a divisor of train_frequency=4"),
-        ({"warm_up": 10}, "warm_up=10 should be from batch_size=32 to capacity=500"),
-        ({"capacity": 10}, "capacity=10 should be at least batch_size=32"),
-        ({"dim": 6}, "dist_to_border=3 should be at most 2, to leave a cell to start on"),
-    ],
-)
-def test_an_impossible_configuration_is_refused(config, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        make(**config)
-
-
 GPU = {False: lambda: "torch finds no CUDA device", True: lambda: None}
 
 
