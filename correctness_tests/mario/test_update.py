@@ -278,17 +278,3 @@ def test_a_batch_that_accumulate_does_not_divide_is_refused(backend):
     config, [batch, *_] = problem(batch_size=6)
     with pytest.raises(ValueError, match=r"^accumulate=4 should divide the batch size, 6$"):
         build("train_step", backend, config, batch, accumulate=4)
-
-
-@pytest.mark.parametrize(
-    ("form", "backend", "error"),
-    [
-        ("float16", "jax", r"^precision='float16' is not available on jax, only on torch with CUDA$"),
-        ("cache_cleared", "torch", r"^gpu_cache='cleared' is not available on torch, "),
-        ("reduce_overhead", "torch-compile", r"^compile_mode='reduce_overhead' is not available on torch-compile, "),
-    ],
-)
-def test_options_of_cuda_are_refused_elsewhere(form, backend, error):
-    config, [batch, *_] = problem()
-    with pytest.raises(ValueError, match=error):
-        build("train_step", backend, config, batch, form)

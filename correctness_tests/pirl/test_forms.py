@@ -43,12 +43,6 @@ def test_option_changes_neither_losses_nor_weights(backend, options):
     assert difference.any() or "derivatives" not in options  # another order of sums rounds differently
 
 
-@pytest.mark.parametrize(("optimizer", "fused"), [("loop", False), ("fused", True)])
-def test_optimizer_decides_whether_adam_is_fused(optimizer, fused):
-    step = build("train_step", "torch", *problem(), "naive", optimizer=optimizer)
-    assert bool(step.optimizer.defaults["fused"]) == fused
-
-
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_loss_weighs_the_equation_and_the_boundary_as_the_reference_does(backend):
     (config, batch), (losses, _) = problem(), naive(backend)

@@ -10,7 +10,7 @@ from correctness_tests.reference import in_float64, largest_difference
 from rl_impls import backends
 from rl_impls.procgen import _numpy
 from rl_impls.procgen.net import init_net
-from rl_impls.procgen.options import FORMS, Options
+from rl_impls.procgen.options import FORMS
 from rl_impls.procgen.problem import pictures, random_weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -56,16 +56,6 @@ def test_residual_net_matches_the_paper(backend, form):
         assert got.dtype == np.float32
         assert got.shape == exact.shape
         assert largest_difference(got, exact) < 1e-5
-
-
-@pytest.mark.parametrize("backend", ["torch", "jax"])
-def test_bfloat16_is_close_to_float32(backend):
-    rng = np.random.default_rng(4)
-    params, obs = random_weights(rng), pictures(rng, 8)
-    wanted = forward("numpy", "full", params, obs)
-    for rounded, exact in zip(forward(backend, "bfloat16", params, obs), wanted):
-        assert rounded.dtype == np.float32
-        assert 1e-4 < largest_difference(rounded, exact) < 3e-2
 
 
 @pytest.mark.parametrize(("net", "gain_of_hidden"), [("nature", 2**0.5), ("residual", 3**-0.5)])
@@ -138,30 +128,3 @@ def test_cast_acting_weights_equal_the_learned_ones_as_of_the_last_refresh(image
         acted[weights] = before, policy(obs, uniforms)
         assert (meanwhile[2] == before[2]).all() == (weights == "cast")
     np.testing.assert_equal(acted["cast"], acted["learned"])
-
-
-def naive_with(op, example, **options):
-    """Return an op in torch that is naive except for these options, and its arguments."""
-    torch = backends.get("torch")
-    args = tuple(map(torch.to_device, example))
-    return torch.build("procgen", op, problem("a2c_update")[0], args, Options(**options)), args
-
-
-def test_options_take_effect():
-    _, (batch, *_) = problem("a2c_update")
-    for inference, wanted in (("grad", (True, False)), ("inference_mode", (False, True))):
-        call, args = naive_with("forward", batch[:1], inference=inference)
-        logits, _ = call(*args)
-        assert (logits.requires_grad, logits.is_inference()) == wanted
-    for images, dtype in (("float", "torch.float32"), ("uint8", "torch.uint8")):
-        update, _ = naive_with("a2c_update", batch, images=images)
-        assert str(update.to_device(*batch)[0].dtype) == dtype
-    for zero_grad, kept in (("fill", True), ("none", False)):
-        update, args = naive_with("a2c_update", batch, zero_grad=zero_grad)
-        update(*args)
-        before = [parameter.grad for parameter in update.parameters]
-        update(*args)
-        assert {parameter.grad is grad for parameter, grad in zip(update.parameters, before)} == {kept}
-    for optimizer, foreach in (("loop", False), ("fused", True)):
-        update, _ = naive_with("a2c_update", batch, optimizer=optimizer)
-        assert update.optimizer.defaults["foreach"] is foreach

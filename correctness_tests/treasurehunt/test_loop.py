@@ -222,17 +222,3 @@ def test_time_in_a_large_world_counts_as_environment(form):
     loop(*turns)
     seconds = loop.phases()
     assert seconds["environment"] > seconds["inference"] + seconds["memory"]
-
-
-@pytest.mark.parametrize(
-    ("backend", "options", "message"),
-    [
-        ("torch", {"form": "compiled"}, "^loop='scan' needs a JAX backend, not torch"),
-        ("jax", {"form": "full", "draws": "key"}, "^loop='python' should be 'scan' with draws='key'"),
-        ("torch", {"form": "processes", "order": "interleaved"}, "^processes='per_agent' should be 'one' with order="),
-    ],
-)
-def test_options_that_exclude_each_other_are_refused(backend, options, message):
-    config, epochs = given(1)
-    with pytest.raises(ValueError, match=message):
-        build("epoch", backend, config, epochs[0], **options)

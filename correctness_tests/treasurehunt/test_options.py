@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from correctness_tests.treasurehunt import hunts
-from correctness_tests.treasurehunt.problem import AGENTS, acting, build, called, problem, tensors
+from correctness_tests.treasurehunt.problem import AGENTS, acting, build, called, problem
 from rl_impls import backends
 from rl_impls.treasurehunt.problem import HIDDEN, LOOKED_UP, STATE
 from rl_impls.treasurehunt.vector_env import ArrayWorlds, CellWorlds
@@ -37,40 +37,6 @@ def test_one_by_one_nets_take_an_array_per_agent_and_batched_nets_one_array(op, 
     batched = build(op, backend, config, example, "full")
     packed = getattr(batched, "pack_args", lambda *args: args)(*args)
     assert all(array is whole for array, whole in zip(packed, args, strict=True))
-
-
-@pytest.mark.parametrize(("inference", "expected"), [("grad", (True, False)), ("inference_mode", (False, True))])
-def test_inference_decides_whether_autograd_records(inference, expected):
-    config, example = example_of("forward")
-    out = build("forward", "torch", config, example, inference=inference)(*tensors(example))
-    assert (out.requires_grad, out.is_inference()) == expected
-
-
-@pytest.mark.parametrize("backend", ["torch", "jax"])
-def test_bfloat16_rounds_the_quantiles(backend):
-    config, example = example_of("forward")
-    exact, rounded = (
-        called(build("forward", backend, config, example, precision=precision), backend, *example)
-        for precision in ("float32", "bfloat16")
-    )
-    assert rounded.dtype == np.float32
-    assert 1e-4 < np.abs(rounded - exact).max() < 0.1
-
-
-@pytest.mark.parametrize(("optimizer", "fused"), [("loop", False), ("fused", True)])
-def test_optimizer_decides_whether_adam_is_fused(optimizer, fused):
-    step = build("train_step", "torch", *example_of("train_step"), optimizer=optimizer)
-    assert bool(step.optimizer.defaults["fused"]) == fused
-
-
-@pytest.mark.parametrize(("zero_grad", "kept"), [("fill", True), ("none", False)])
-def test_zero_grad_decides_whether_gradients_stay_where_they_are(zero_grad, kept):
-    config, batch = example_of("train_step")
-    step = build("train_step", "torch", config, batch, zero_grad=zero_grad)
-    step(*tensors(batch))
-    before = [parameter.grad for parameter in step.parameters]
-    step(*tensors(batch))
-    assert {parameter.grad is gradient for parameter, gradient in zip(step.parameters, before)} == {kept}
 
 
 def test_cosines_by_doubling_round_differently():
