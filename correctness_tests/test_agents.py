@@ -1,5 +1,6 @@
 """Agents of all workloads: seeds, checkpoints that resume bit for bit, evaluation."""
 
+import json
 import math
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 from correctness_tests.quick import quick
 from correctness_tests.waiting import limit
 from correctness_tests.workload_agents import AGENTS, SMALL, agent_of, contents, fields_of, make
+from rl_impls import params
+from rl_impls.params import CheckpointError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -33,15 +36,29 @@ def assert_columns(curve):
         assert figures[names[-1]] >= 0
 
 
-RESUMED = [(name, backend) for name in SMALL for backend in ("torch", "jax")]
-LONG = ("procgen", "jax"), ("treasurehunt", "jax")  # to compile; the tests of their updates go on from torch with JAX
+RESUMED = {f"{name}.{backend}": {"backend": backend} for name in SMALL for backend in ("torch", "jax")} | {
+    "pirl.hybrid": {"serve": "torch-trace"},
+    "snake.vectorised": {"form": "vectorised", "num_envs": 16},
+    "snake.threaded": {"form": "threaded", "num_envs": 16},
+    "snake.float16": {"form": "float16"},
+    "snake.compiled": {"backend": "jax", "form": "compiled"},
+    "snake.compiled, 16 games": {"backend": "jax", "form": "compiled", "num_envs": 16},
+    "procgen.a2c": {"algorithm": "a2c", "game": "bossfight", "num_steps": 20},
+    "procgen.impala": {"algorithm": "impala", "game": "bossfight", "num_steps": 20},  # episodes end in later chunks
+    "procgen.residual": {"net": "residual"},
+}
+LONG = {  # to compile; the tests of their updates go on from torch with JAX
+    "procgen.jax", "treasurehunt.jax", "snake.vectorised", "snake.compiled", "snake.compiled, 16 games", "procgen.a2c",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("workload", "backend"), quick([one for one in RESUMED if one[0] in AGENTS and one not in LONG], RESUMED)
+    "name", quick([name for name in RESUMED if name.partition(".")[0] in AGENTS and name not in LONG], RESUMED)
 )
-def test_resumed_training_is_bit_for_bit_the_same(tmp_path, workload, backend):
-    whole = make(workload, backend)
+def test_resumed_training_is_bit_for_bit_the_same(tmp_path, name):
+    workload, _, _ = name.partition(".")
+    whole = make(workload, **RESUMED[name])
+    start = whole.params
     curve = [whole.learn() for _ in range(2)]
     whole.save(tmp_path / "agent")
     wanted = [whole.learn() for _ in range(2)]
@@ -50,6 +67,7 @@ def test_resumed_training_is_bit_for_bit_the_same(tmp_path, workload, backend):
     assert resumed.config == whole.config
     np.testing.assert_equal([resumed.learn() for _ in range(2)], wanted)
     assert whole.step == resumed.step == 4 * whole.chunk
+    assert all((value != start[name]).any() for name, value in whole.params.items())
     assert kept(resumed, tmp_path) == kept(whole, tmp_path) != contents(tmp_path / "agent")
     np.testing.assert_equal(resumed.evaluate(4, seed=1), whole.evaluate(4, seed=1))
     for agent in (whole, resumed):
@@ -88,9 +106,58 @@ def test_only_changeable_fields_may_change_on_loading(tmp_path, workload):
     agent.save(tmp_path / "agent")
     other = kind.load(tmp_path / "agent", backend="jax", form="full")
     assert (other.config.backend, other.config.form, other.step) == ("jax", "full", agent.step)
-    if (workload, "jax") not in LONG:
+    if f"{workload}.jax" not in LONG:
         other.learn()
     fixed = set(fields_of(workload, int, float)) - set(kind.CHANGEABLE)
     for wrong in ({"seed": 1}, {"backend": "jax", "seed": 1}, *({name: 8} for name in fixed)):
         with pytest.raises(ValueError, match=r"^cannot change \w+ when resuming; only "):
             kind.load(tmp_path / "agent", **wrong)
+
+
+OPTIONS = {  # by workload
+    "pirl": {"learning_rate": 1e-3, "batch_size": 9, "points": 5, "pde_weight": 1.0, "boundary_weight": 2.0},
+    "snake": {
+        "learning_rate": 3e-4, "gamma": 0.5, "max_grad_norm": 0.01, "capacity": 100, "target_frequency": 32,
+        "train_frequency": 8, "starting_blocks": 2, "dist_to_border": 2,
+    },
+    "treasurehunt": {
+        "learning_rate": 1e-3, "gamma": 0.5, "max_grad_norm": 0.01, "loss_reduction": "mean", "soft_update": 0.5,
+    },
+}  # fmt: skip
+
+
+def learned(agent):
+    """Return the weights and the moments of an agent after a chunk of training, as bytes."""
+    agent.learn()
+    state = {name: value for name, value in agent.state().items() if {"online", "target", "first"} & {*name.split(".")}}
+    return b"".join(np.asarray(state[name]).tobytes() for name in sorted(state))
+
+
+@pytest.mark.parametrize("workload", OPTIONS)
+def test_each_option_changes_what_is_learned(workload):
+    changes = {}, *({name: value} for name, value in OPTIONS[workload].items())
+    assert len({learned(make(workload, **changed)) for changed in changes}) == len(changes)
+
+
+MISFITS = {  # changes to the configuration and to the arrays of a checkpoint
+    "pirl.another architecture": ({"hidden": [8, 9]}, {}),
+    "pirl.a smaller replay buffer": ({"capacity": 8}, {}),
+    "pirl.an episode off the road": ({}, {"episode": lambda array: np.full(16, 2.0)}),
+    "procgen.too many bytes of games": ({}, {"env.sizes": lambda array: array + 1}),
+    "procgen.games of other levels": ({"levels": 9}, {}),
+    "treasurehunt.wider nets": ({"hidden": 9}, {}),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_checkpoint_that_does_not_fit_is_refused(tmp_path, name):
+    workload, (config, edits) = name.partition(".")[0], MISFITS[name]
+    agent = make(workload)
+    agent.learn()
+    agent.save(tmp_path / "agent")
+    arrays, metadata = params.load_with_metadata(tmp_path / "agent")
+    metadata["config"] = json.dumps(json.loads(metadata["config"]) | config)
+    arrays |= {name: edit(arrays.get(name)) for name, edit in edits.items()}
+    params.save(tmp_path / "edited", arrays, **metadata)
+    with pytest.raises(CheckpointError, match=rf"^{tmp_path / 'edited'}: "):
+        agent_of(workload).load(tmp_path / "edited")

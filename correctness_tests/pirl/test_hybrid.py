@@ -48,15 +48,6 @@ def test_agent_acts_on_one_backend_with_the_weights_that_another_learns():
         agent.train()
 
 
-def test_hybrid_training_resumes_bit_for_bit(tmp_path):
-    driving = {"serve": "torch-trace", "train_frequency": 8, "warm_up": 20}
-    whole, first = make("torch", **driving), make("torch", **driving)
-    figures = [whole.learn(), whole.learn()]
-    first.learn()
-    first.save(tmp_path / "agent")
-    np.testing.assert_equal(PirlAgent.load(tmp_path / "agent").learn(), figures[1])
-
-
 def test_serve_is_an_option_of_train_and_evaluate(tmp_path, monkeypatch):
     path = str(tmp_path / "agent")
     main(["train", path, "--steps", "1", "--serve", "numpy", *as_options(SMALL)])

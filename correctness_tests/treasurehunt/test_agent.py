@@ -43,20 +43,6 @@ def memory_of(agents):
     return memory
 
 
-OPTIONS = [
-    {"learning_rate": 1e-3}, {"gamma": 0.5}, {"max_grad_norm": 0.01}, {"loss_reduction": "mean"}, {"soft_update": 0.5},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: next(iter(option)))
-def test_each_training_option_changes_what_is_learned(option):
-    usual, changed = make(), make(**option)
-    for agents in (usual, changed):
-        agents.run(2)
-    state = usual.state()
-    assert any((value != state[name]).any() for name, value in changed.state().items())
-
-
 def test_initial_weights_are_uniform_and_sigma_is_half_their_bound():
     params = init_params(np.random.default_rng(0), 2, 5 * FRAME, 32)
     for layer, inputs in (("state", 5 * FRAME), ("cos", 64), ("hidden", 32), ("heads", 32)):
