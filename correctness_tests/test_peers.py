@@ -24,9 +24,10 @@ from rl_impls.procgen import problem as procgen
 from rl_impls.snake import problem as snake
 
 from .commands import ROOT, pytest_runs, python
-from .procgen.problem import BATCH_SIZE, gradient_of, learner
+from .procgen.problem import BATCH_SIZE, learner
 from .procgen.problem import problem as update_of
 from .reference import in_float64, largest_difference
+from .updates import gradient_of
 
 FILE = ROOT / "perf_tests/peers/comparisons.toml"
 COMPARISONS = {one["name"]: one for one in tomllib.loads(FILE.read_text())["comparison"]}
@@ -181,7 +182,7 @@ def test_rollout_of_a_peer_equals_ours(make, game, loops, seed):
 
 def assert_same_gradient(agent, ours, loops):
     """Compare the gradients of an agent and of our update."""
-    for parameter, wanted in zip(agent.parameters(), loops.in_torch_layout(gradient_of(ours)), strict=True):
+    for parameter, wanted in zip(agent.parameters(), loops.in_torch_layout(gradient_of(ours.net)), strict=True):
         assert largest_difference(parameter.grad, wanted) < 1e-6
 
 

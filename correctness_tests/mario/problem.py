@@ -1,23 +1,16 @@
 """Inputs shared by the tests of the net and of its update, with the smallest frames: 36 x 36 pixels."""
 
 import functools
-from dataclasses import replace
 
 import numpy as np
 
-from correctness_tests.reference import in_float64
-from rl_impls import backends
-from rl_impls.mario.options import FORMS
+from correctness_tests import updates
 from rl_impls.mario.problem import config, training_batch
 
 SIDE = 36
 BATCH_SIZE = 8
 NAMES = ("obs", "actions", "rewards", "next_obs", "terminated", "weights")
-
-
-def build(op, backend, config, example, form="full", **options):
-    implementation, options = backends.get(backend), replace(FORMS[form], **options)
-    return implementation.build("mario", op, config, tuple(map(implementation.to_device, example)), options)
+build = functools.partial(updates.build, "mario")
 
 
 @functools.cache
@@ -33,10 +26,8 @@ def learner(backend, form="full", exact=False, options=None, norm="none", **chan
     ``changed`` overrides entries of the configuration.
     """
     config, batches = problem(norm=norm)
-    prepare = in_float64 if exact else lambda tree: tree
-    implementation = backends.get(backend)
-    step = build("train_step", backend, prepare(config | changed), prepare(batches[0]), form, **(options or {}))
-    return step, lambda batch: implementation.to_host(step(*map(implementation.to_device, prepare(batch))))
+    config, first = config | changed, batches[0]
+    return updates.learner("mario", "train_step", backend, config, first, form, exact, **(options or {}))
 
 
 def exact_learner(options=None, norm="none", **changed):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from correctness_tests.updates import assert_same
 from rl_impls.mario.memory import FIELDS, Batch, FrameReplay, PrioritisedReplay
 
 SIDE = 3
@@ -90,21 +91,10 @@ def batch_of(transitions):
     return Batch(*[np.array(column, dtype) for column, dtype in zip(zip(*transitions), dtypes)])
 
 
-def assert_same(got, wanted):
-    for name, a, b in zip(Batch._fields, got, wanted, strict=True):
-        np.testing.assert_array_equal(a, b, name, strict=True)
-
-
 def state_of(replay):
     """Return all that a replay stores, and its valid and newest rows."""
     newest = {f"newest {lane}": np.array(newest) for lane, newest in enumerate(replay.newest)}
     return {**replay.arrays(), "valid": replay.valid.copy(), **newest}
-
-
-def assert_same_state(got, wanted):
-    assert got.keys() == wanted.keys()
-    for name in wanted:
-        np.testing.assert_array_equal(got[name], wanted[name], name, strict=True)
 
 
 KINDS = st.sampled_from(["on"] * 8 + ["end"] * 2 + ["lost", "replaced", "twice"])
@@ -149,7 +139,7 @@ def test_the_replay_holds_the_transitions_of_lists_of_steps(pushes, lanes, more,
         assert_same(replay.gather_one_by_one(rows), exact)
     one_by_one = FrameReplay(replay.capacity, lanes, SIDE, stack)
     play(Collectors(lanes, stack + more, stack), one_by_one, pushes, one_by_one=True)
-    assert_same_state(state_of(one_by_one), state_of(replay))
+    assert_same(state_of(one_by_one), state_of(replay))
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])
@@ -183,13 +173,13 @@ def test_a_restored_replay_goes_on_like_the_original(pushes, further, lanes, mor
         replay.update(rows, rng.normal(size=5) * 3)
     _, other = made(PrioritisedReplay, lanes, stack + more, stack, further, seed=1, beta_increment=0.1)
     other.restore(replay.arrays())
-    assert_same_state(state_of(other), state_of(replay))
+    assert_same(state_of(other), state_of(replay))
     for lane, kinds in further:
         lane %= lanes
         columns = columns_of(collectors.steps(lane, kinds))
         for one in (replay, other):
             one.push_batch(lane, *columns)
-        assert_same_state(state_of(other), state_of(replay))
+        assert_same(state_of(other), state_of(replay))
         if replay.valid.any():
             uniforms, errors = rng.random(7), rng.normal(size=7)
             found = [one.draw(uniforms) for one in (replay, other)]
@@ -197,7 +187,7 @@ def test_a_restored_replay_goes_on_like_the_original(pushes, further, lanes, mor
                 np.testing.assert_array_equal(a, b, strict=True)
             for (rows, _), one in zip(found, (replay, other)):
                 one.update(rows, errors)
-    assert_same_state(state_of(other), state_of(replay))
+    assert_same(state_of(other), state_of(replay))
 
 
 @settings(max_examples=60)
@@ -308,7 +298,7 @@ def test_stored_and_returned_arrays_are_copies():
     for array in (*columns, frame, *arrays.values(), *batch):
         array[...] = 1
     for one in (replay, other):
-        assert_same_state(state_of(one), before)
+        assert_same(state_of(one), before)
 
 
 def chi_square(counts, expected):
@@ -366,7 +356,7 @@ def test_a_td_error_that_is_not_finite_is_refused_and_changes_nothing():
     before = state_of(replay)
     with pytest.raises(FloatingPointError, match=r"^a TD error became infinite or NaN$"):
         replay.update(replay.valid_rows()[:2], np.array([1.0, np.nan]))
-    assert_same_state(state_of(replay), before)
+    assert_same(state_of(replay), before)
 
 
 @pytest.mark.parametrize("name", ["gather", "gather_one_by_one"])

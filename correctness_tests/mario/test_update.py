@@ -7,10 +7,11 @@ import pytest
 
 from correctness_tests.mario.problem import BATCH_SIZE, NAMES, SIDE, build, exact_learner, learner, problem
 from correctness_tests.reference import in_float64, largest_difference
+from correctness_tests.updates import apart, assert_is_gradient, assert_same, gradient_of
 from rl_impls import backends
 from rl_impls.compilers import Compiler, eager
 from rl_impls.mario import _numpy
-from rl_impls.mario.net import is_running, shapes
+from rl_impls.mario.net import is_running
 from rl_impls.mario.options import FORMS as OPTIONS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -45,45 +46,18 @@ def reference(config, batch):
     return *_numpy.td_loss(config["params"], obs, actions, targets, weights), targets
 
 
-def gradient_of(step):
-    """Return the gradients after an update on torch, by name, in the layout of the weights."""
-    layouts = zip(step.net.views(), step.parameters)
-    return {name: step.net.to_params_layout(parameter.grad.numpy()) for name, parameter in layouts}
-
-
-def assert_states_equal(got, wanted):
-    assert got.keys() == wanted.keys()
-    for name, value in wanted.items():
-        np.testing.assert_array_equal(got[name], value, err_msg=name)
-        assert got[name].dtype == value.dtype, name
-
-
-def apart(got, wanted, start):
-    """Return the difference of nearly all weights, relative to the largest change in their array."""
-    far = [np.abs(got[name] - wanted[name]).ravel() / np.abs(wanted[name] - start[name]).max() for name in shapes(SIDE)]
-    return max(*(np.median(each) for each in far), np.quantile(np.concatenate(far), 0.99))
-
-
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("form", ["naive", "full"])
 def test_the_gradient_is_that_of_finite_differences(form, norm):
     config, [_, batch, *_] = problem(norm=norm)
     step, update = learner("torch", form, exact=True, norm=norm, **FREE)
     got, errors = update(batch)
-    found, (loss, wanted, targets) = gradient_of(step), reference(config, batch)
+    found, (loss, wanted, targets) = gradient_of(step.net), reference(config, batch)
     assert got == pytest.approx(loss, rel=1e-10)
     np.testing.assert_allclose(errors, wanted, rtol=1e-9, atol=1e-12)
     params, (obs, actions, *_, weights) = in_float64(config["params"]), in_float64(batch)
-    rng = np.random.default_rng(0)
     assert found.keys() == {name for name in params if not is_running(name)}
-    for name in found:
-        direction = rng.standard_normal(found[name].shape)
-        direction *= 1e-7 / np.linalg.norm(direction)
-        ends = (params | {name: params[name] + sign * direction} for sign in (1, -1))
-        above, below = (_numpy.td_loss(each, obs, actions, targets, weights)[0] for each in ends)
-        expected, scale = 2 * (found[name] * direction).sum(), 2 * np.linalg.norm(found[name]) * 1e-7
-        assert scale > 0
-        assert above - below == pytest.approx(expected, abs=2e-3 * scale), name
+    assert_is_gradient(found, lambda params: _numpy.td_loss(params, obs, actions, targets, weights)[0], params)
 
 
 def biased(values):
@@ -153,8 +127,8 @@ def test_accumulated_gradients_equal_those_of_the_whole_batch():
         (loss, errors), (wanted, exact) = four(batch), once(batch)
         assert loss == pytest.approx(wanted, rel=1e-9)
         assert largest_difference(errors, exact) < 1e-9
-        found = gradient_of(parts)
-        for name, value in gradient_of(whole).items():
+        found = gradient_of(parts.net)
+        for name, value in gradient_of(whole.net).items():
             assert largest_difference(found[name], value) < 1e-6, name
     assert apart(parts.params, whole.params, config["params"]) < 5e-3
 
@@ -203,18 +177,18 @@ def test_training_from_a_state_or_a_reset_is_bit_exact(backend, form, norm):
     wanted = step.state()
     for going_on, going_on_with in ((step, update), fresh(backend, form, norm)):
         going_on.load_state(state)
-        assert_states_equal(going_on.state(), kept)
+        assert_same(going_on.state(), kept)
         for batch, (loss, errors) in zip(batches[1:3], results[1:]):
             again = going_on_with(batch)
             assert again[0] == loss
             np.testing.assert_array_equal(again[1], errors)
-        assert_states_equal(going_on.state(), wanted)
-    assert_states_equal(state, kept)
+        assert_same(going_on.state(), wanted)
+    assert_same(state, kept)
     step.reset()
-    assert_states_equal(step.state(), start)
+    assert_same(step.state(), start)
     assert update(batches[0])[0] == results[0][0]
     step.sync_target()
-    assert_states_equal(step.state(), kept)
+    assert_same(step.state(), kept)
 
 
 def test_a_state_of_float16_has_the_loss_scale_and_a_reset_restores_it():
@@ -227,9 +201,9 @@ def test_a_state_of_float16_has_the_loss_scale_and_a_reset_restores_it():
     assert start["loss_scale"].tolist() == [2**16, 0]
     adapted = start | {"loss_scale": np.array([2.0**13, 7])}
     step.load_state(adapted)
-    assert_states_equal(step.state(), adapted)
+    assert_same(step.state(), adapted)
     step.reset()
-    assert_states_equal(step.state(), start)
+    assert_same(step.state(), start)
     plain.load_state(adapted)
     step.load_state(plain.state())  # from float32, so the scale starts at its default
     assert step.state()["loss_scale"].tolist() == [2**16, 0]
@@ -245,9 +219,9 @@ def test_a_state_can_be_loaded_by_another_backend(norm):
     here.sync_target()
     state = here.state()
     there.load_state(state)
-    assert_states_equal(there.state(), state)
+    assert_same(there.state(), state)
     here.load_state(there.state())
-    assert_states_equal(here.state(), state)
+    assert_same(here.state(), state)
     for batch in batches[2:]:
         (loss, errors), (wanted, exact) = update_there(batch), update_here(batch)
         assert loss == pytest.approx(wanted, rel=1e-3)

@@ -1,10 +1,10 @@
 """Helpers shared by the pirl tests."""
 
-from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from rl_impls import backends
+from correctness_tests import updates
 from rl_impls.params import init_mlp
 
 CONSTANTS = {
@@ -14,6 +14,7 @@ CONSTANTS = {
     "learning_rate": 5e-4,
     "epsilon": 0.1,
 }
+build = partial(updates.build, "pirl")
 
 
 def config_of(params, target=None, **overrides):
@@ -27,9 +28,3 @@ def small_net(rng, outputs=25, inputs=16):
 
 def slow(*values):
     return pytest.param(*values, marks=pytest.mark.slow)
-
-
-def build(op, backend, config, example, form="full", **options):
-    implementation = backends.get(backend)
-    device = tuple(map(implementation.to_device, example))
-    return implementation.build("pirl", op, config, device, replace(backends.forms("pirl")[form], **options))

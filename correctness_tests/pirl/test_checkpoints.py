@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from rl_impls import params
 from rl_impls.pirl.__main__ import main
 from rl_impls.pirl.agent import PirlAgent
 

@@ -88,18 +88,3 @@ def plain(algorithm, config, of):
         weights.append(params)
     envs.close()
     return rollouts, np.array(losses), weights
-
-
-def apart(got, wanted, start):
-    """Return the difference of nearly all weights, relative to the largest change in their array."""
-    far = [np.abs(got[name] - wanted[name]).ravel() / np.abs(wanted[name] - start[name]).max() for name in wanted]
-    return max(*(np.median(each) for each in far), np.quantile(np.concatenate(far), 0.99))
-
-
-def assert_same(got, wanted):
-    """Assert that all arrays are equal, bit for bit and in dtype."""
-    if isinstance(wanted, dict):
-        assert got.keys() == wanted.keys()
-        got, wanted = [got[name] for name in wanted], wanted.values()
-    for one, other in zip(got, wanted, strict=True):
-        np.testing.assert_array_equal(one, other, strict=True)

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from correctness_tests.procgen.loops import apart, assert_same, config_of, made, numbers, played
+from correctness_tests.procgen.loops import config_of, made, numbers, played
 from correctness_tests.procgen.problem import build
 from correctness_tests.quick import quick
+from correctness_tests.updates import apart, assert_same
 from correctness_tests.waiting import limit
 
 pytestmark = pytest.mark.usefixtures("one_thread", "installed")

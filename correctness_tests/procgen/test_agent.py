@@ -11,7 +11,6 @@ import pytest
 
 from correctness_tests.procgen.agent_sizes import SMALL
 from correctness_tests.procgen.loops import made, numbers
-from correctness_tests.quick import quick
 from correctness_tests.waiting import limit
 from rl_impls import params
 from rl_impls.procgen.agent import ProcgenAgent

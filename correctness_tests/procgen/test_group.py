@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from correctness_tests.procgen.group_member import LOOPS, loop, updates
-from correctness_tests.procgen.problem import gradient_of, learner, problem
+from correctness_tests.procgen.problem import learner, problem
+from correctness_tests.updates import gradient_of
 from rl_impls.common.ranks import launched
 
 SECONDS = 120
@@ -54,7 +55,7 @@ def silent_partner():
 def gradient(**changed):
     update, call = learner("a2c_update", "torch", **changed)
     call(problem("a2c_update")[1][0])
-    return gradient_of(update)
+    return gradient_of(update.net)
 
 
 @pytest.mark.usefixtures("silent_partner")

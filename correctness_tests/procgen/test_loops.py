@@ -7,20 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from correctness_tests.procgen.loops import (
-    ALGORITHMS,
-    ENVS,
-    STEPS,
-    apart,
-    assert_same,
-    config_of,
-    made,
-    numbers,
-    plain,
-    played,
-)
+from correctness_tests.procgen.loops import ALGORITHMS, ENVS, STEPS, config_of, made, numbers, plain, played
 from correctness_tests.quick import quick
 from correctness_tests.strategies import SEEDS
+from correctness_tests.updates import apart, assert_same
 from correctness_tests.waiting import limit
 from rl_impls.common.procgen_env import FRAME
 from rl_impls.procgen._numpy import logits_and_values

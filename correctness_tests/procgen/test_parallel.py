@@ -6,8 +6,9 @@ import os
 import numpy as np
 import pytest
 
-from correctness_tests.procgen.loops import ENV, ENVS, act, apart, assert_same, config_of, made, numbers, plain, played
+from correctness_tests.procgen.loops import ENV, ENVS, act, config_of, made, numbers, plain, played
 from correctness_tests.quick import quick
+from correctness_tests.updates import apart, assert_same
 from correctness_tests.waiting import limit
 from rl_impls import backends
 from rl_impls.common.procgen_env import ProcgenVectorEnv

@@ -5,11 +5,11 @@ import functools
 import numpy as np
 import pytest
 
-from correctness_tests.procgen import loops
-from correctness_tests.procgen.loops import assert_same
-from correctness_tests.procgen.problem import PROBLEMS, exact_learner, gradient_of, learner, problem
+from correctness_tests import updates
+from correctness_tests.procgen.problem import PROBLEMS, exact_learner, learner, problem
 from correctness_tests.quick import quick
 from correctness_tests.reference import in_float64
+from correctness_tests.updates import assert_same, gradient_of
 from perf_tests.recorded import benchmarks
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -52,15 +52,15 @@ FASTER = functools.partial(rmsprop, decay=0.5)
 
 
 @functools.cache
-def by_hand(op, rule, norm=1e9, updates=3, rate=None, eps=None):
+def by_hand(op, rule, norm=1e9, count=3, rate=None, eps=None):
     """Return the weights after some updates, from torch's gradients in float64 and the rule of an optimiser."""
     config, batches = problem(op)
     params, rate = in_float64(config["params"]), rate or config["learning_rate"]
     moments = {name: np.zeros((2, *value.shape)) for name, value in params.items()}
-    for k, batch in enumerate(batches[:updates]):
+    for k, batch in enumerate(batches[:count]):
         update, call = exact_learner(op, params=params, max_grad_norm=1e9)
         call(batch)
-        gradient = gradient_of(update)
+        gradient = gradient_of(update.net)
         scale = min(1, norm / np.sqrt(sum((each**2).sum() for each in gradient.values())))
         moves = {name: rule(k + 1, scale * gradient[name], *moments[name], eps or EPS[op]) for name in params}
         params = {name: params[name] - rate * moves[name] for name in params}
@@ -69,7 +69,7 @@ def by_hand(op, rule, norm=1e9, updates=3, rate=None, eps=None):
 
 def apart(op, got, wanted):
     """Return the difference of nearly all weights, relative to the largest change in their array."""
-    return loops.apart(got, wanted, problem(op)[0]["params"])
+    return updates.apart(got, wanted, problem(op)[0]["params"])
 
 
 @pytest.mark.parametrize("op", PROBLEMS)

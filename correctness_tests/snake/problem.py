@@ -1,30 +1,25 @@
 """Helpers shared by the snake tests."""
 
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from correctness_tests.reference import in_float64
-from rl_impls import backends
+from correctness_tests import updates
 from rl_impls.snake import problem as snake
 
 
-def build(op, backend, config, example, form="full", **options):
-    implementation = backends.get(backend)
-    options = replace(backends.forms("snake")[form], **options)
-    return implementation.build("snake", op, config, tuple(map(implementation.to_device, example)), options)
+build = partial(updates.build, "snake")
 
 
 def trainer(backend, config, batch, form="full", **options):
     """Return a ``train_step``, and a function that calls it on a batch of NumPy arrays and returns the loss."""
-    implementation, step = backends.get(backend), build("train_step", backend, config, batch, form, **options)
-    return step, lambda batch: float(implementation.to_host(step(*map(implementation.to_device, batch))))
+    step, update = updates.learner("snake", "train_step", backend, config, batch, form, **options)
+    return step, lambda batch: float(update(batch))
 
 
 def exact_trainer(config, batch):
     """Return a :func:`trainer` of the naive form on torch, in float64."""
-    step, update = trainer("torch", in_float64(config), in_float64(batch), "naive")
-    return step, lambda batch: update(in_float64(batch))
+    return trainer("torch", config, batch, "naive", exact=True)
 
 
 def problem(seed, batch_size=32, batches=1):
@@ -47,12 +42,6 @@ def assert_trained_alike(got, wanted, rate, updates, most=0.001):
     difference = differences(got, wanted)
     assert np.quantile(difference, 0.99) <= most * rate * updates
     assert difference.max() <= rate * updates
-
-
-def assert_state_equal(got, wanted):
-    assert got.keys() == wanted.keys()
-    for name in wanted:
-        np.testing.assert_array_equal(got[name], wanted[name], err_msg=name)
 
 
 def net_of(state, part):

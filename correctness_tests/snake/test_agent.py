@@ -9,7 +9,6 @@ import pytest
 
 from correctness_tests.commands import python
 from correctness_tests.draws import assert_as_often, assert_distributed, assert_each_for_itself
-from correctness_tests.quick import quick
 from correctness_tests.reference import in_float64
 from correctness_tests.waiting import limit
 from rl_impls import backends, params

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from correctness_tests.snake.problem import assert_state_equal, assert_trained_alike, problem, trainer
+from correctness_tests.snake.problem import assert_trained_alike, problem, trainer
+from correctness_tests.updates import assert_same
 from correctness_tests.waiting import SECONDS, alive, at_most, children, limit, started, until
 from rl_impls.common.workers import WorkersEnded
 
@@ -86,7 +87,7 @@ def test_reset_restores_both_processes(given, two):
     step.reset()
     again = [update(batch) for batch in given[1]], step.state()
     assert first[0] == again[0]
-    assert_state_equal(again[1], first[1])
+    assert_same(again[1], first[1])
 
 
 def test_a_loaded_state_goes_on_like_one_process(given, one, two):
@@ -95,7 +96,7 @@ def test_a_loaded_state_goes_on_like_one_process(given, one, two):
     one[0].sync_target()
     state = one[0].state()
     step.load_state(state)
-    assert_state_equal(step.state(), state)
+    assert_same(step.state(), state)
     for batch in given[1][1:]:
         assert update(batch) == pytest.approx(one[1](batch), rel=1e-5)
     assert_trained_alike(step.params, one[0].params, given[0]["learning_rate"], UPDATES)

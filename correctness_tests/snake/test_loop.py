@@ -7,7 +7,8 @@ import pytest
 
 from correctness_tests.quick import quick
 from correctness_tests.snake.loops import LOOPS, Inputs, check, fresh, options_of, passes_a_multiple, timed
-from correctness_tests.snake.problem import assert_state_equal, build, differences, net_of
+from correctness_tests.snake.problem import build, differences, net_of
+from correctness_tests.updates import assert_same
 from correctness_tests.waiting import limit
 from perf_tests.recorded import benchmarks
 from rl_impls import backends
@@ -45,7 +46,7 @@ def test_a_loop_matches_the_plain_loop_on_the_timed_inputs(name, seed, unavailab
         again = backend.to_host(loop(*inputs.args))
         for one, other in zip(first, again, strict=True):
             np.testing.assert_array_equal(one, other)
-        assert_state_equal(loop.state(), ended)
+        assert_same(loop.state(), ended)
     finally:
         loop.close()
 

@@ -14,18 +14,12 @@ from correctness_tests.snake.problem import (
     problem,
     trainer,
 )
+from correctness_tests.updates import assert_is_gradient, gradient_of
 from rl_impls.snake import _numpy
 from rl_impls.snake.problem import boards
 
 GAMMA = 0.99
 LEARNERS = [("torch", "naive"), ("torch", "full"), ("jax", "naive"), ("jax", "full")]
-
-
-def torch_loss(params, target):
-    from rl_impls.snake import _torch
-
-    net, target_net = _torch.Net(params), _torch.Net(target)
-    return net, target_net, _torch.make_loss(net, target_net, GAMMA)
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -40,36 +34,18 @@ def test_huber_loss_is_quadratic_up_to_one_and_linear_beyond():
 def test_torch_gradient_matches_finite_differences_of_the_reference(seed):
     import torch
 
-    rng = np.random.default_rng(seed)
+    from rl_impls.snake import _torch
+
     config, [batch] = in_float64(problem(seed))
     params, target = config["params"], config["target"]
-    net, target_net, loss = torch_loss(params, target)
-    loss(*map(torch.as_tensor, batch)).backward()
+    net, target_net = _torch.Net(params), _torch.Net(target)
+    _torch.make_loss(net, target_net, GAMMA)(*map(torch.as_tensor, batch)).backward()
     assert all(parameter.grad is None for parameter in target_net.parameters())
-    gradient = {}
-    for k, linear in enumerate(net.linears):
-        gradient[f"w{k}"], gradient[f"b{k}"] = linear.weight.grad.T.numpy(), linear.bias.grad.numpy()
     taken = _numpy.q_values(params, batch[0])[np.arange(32), batch[1]]
     errors = np.abs(taken - _numpy.td_target(target, *batch[2:], GAMMA))
     assert errors.min() < 0.9
     assert errors.max() > 1.1
-
-    def slope(direction, step=1e-7):  # so small that no ReLU is likely to switch
-        forth, back = ({k: v + sign * step * direction[k] for k, v in params.items()} for sign in (1, -1))
-        return (_numpy.loss(forth, target, batch, GAMMA) - _numpy.loss(back, target, batch, GAMMA)) / (2 * step)
-
-    scale = np.sqrt(sum((value**2).sum() for value in gradient.values()))
-    for _ in range(5):
-        direction = {name: rng.normal(size=value.shape) for name, value in params.items()}
-        length = np.sqrt(sum((value**2).sum() for value in direction.values()))
-        along = sum((gradient[name] * direction[name] / length).sum() for name in params)
-        assert abs(slope({name: value / length for name, value in direction.items()}) - along) < 1e-6 * scale
-    for name, value in params.items():
-        largest = np.unravel_index(np.abs(gradient[name]).argmax(), value.shape)
-        for index in (largest, *(tuple(rng.integers(0, value.shape)) for _ in range(2))):
-            unit = {other: np.zeros_like(array) for other, array in params.items()}
-            unit[name][index] = 1
-            assert abs(slope(unit) - gradient[name][index]) < 1e-6 * scale
+    assert_is_gradient(gradient_of(net), lambda params: _numpy.loss(params, target, batch, GAMMA), params)
 
 
 def norm(state, part):

@@ -5,7 +5,8 @@ import pytest
 
 from correctness_tests.quick import quick
 from correctness_tests.snake.loops import LOOPS, Inputs, assert_played_alike, follow, fresh, full_ring, timed
-from correctness_tests.snake.problem import assert_state_equal, assert_trained_alike, build
+from correctness_tests.snake.problem import assert_trained_alike, build
+from correctness_tests.updates import assert_same
 from correctness_tests.waiting import limit
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -43,11 +44,11 @@ def test_two_halves_with_a_checkpoint_in_between_equal_one_run(form, backend, nu
         end = loop(*second)
         for one, *two in zip(wanted, start, end, strict=True):
             np.testing.assert_array_equal(np.concatenate(two), one)
-        assert_state_equal(loop.state(), whole.state())
-        assert_state_equal(state, kept)
+        assert_same(loop.state(), whole.state())
+        assert_same(state, kept)
         loop(*first)  # moves on to another state
         loop.load_state(state)
-        assert_state_equal(loop.state(), kept)
+        assert_same(loop.state(), kept)
 
 
 def unlike(config):

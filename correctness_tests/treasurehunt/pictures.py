@@ -57,9 +57,3 @@ def view_in_letters(obs, settings):
     kinds = obs.reshape(6, settings.side, settings.side)
     assert (kinds.sum(0) == 1).all()
     return " ".join("".join(row) for row in np.array(list(LETTERS + "@"))[kinds.argmax(0)])
-
-
-def assert_same_state(state, expected):
-    assert set(state) == set(expected)
-    for name, array in expected.items():
-        np.testing.assert_array_equal(state[name], array, name, strict=True)

@@ -5,8 +5,9 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
+from correctness_tests import updates
 from correctness_tests.reference import in_float64
-from correctness_tests.snake.problem import assert_state_equal
+from correctness_tests.updates import assert_same
 from rl_impls import backends
 from rl_impls.backends import tree_map
 from rl_impls.treasurehunt._numpy import NOISY, layer_sizes, noise_size
@@ -15,12 +16,8 @@ from rl_impls.treasurehunt.vector_env import ACTIONS, VALUES
 
 AGENTS, BATCH, SIZE, HIDDEN, QUANTILES = 3, 6, 10, 8, 5
 LEARNERS = [(backend, form) for backend in ("torch", "jax") for form in ("naive", "one_by_one", "full")]
-
-
-def build(op, backend, config, example, form="full", **options):
-    implementation = backends.get(backend)
-    options = replace(backends.forms("treasurehunt")[form], **options)
-    return implementation.build("treasurehunt", op, config, tuple(map(implementation.to_device, example)), options)
+build = functools.partial(updates.build, "treasurehunt")
+trainer = functools.partial(updates.learner, "treasurehunt", "train_step")
 
 
 def called(op, backend, *args):
@@ -28,16 +25,9 @@ def called(op, backend, *args):
     return implementation.to_host(op(*map(implementation.to_device, args)))
 
 
-def trainer(backend, config, batch, form="full", **options):
-    """Return a ``train_step``, and a function that calls it on a batch of NumPy arrays and returns the losses."""
-    step = build("train_step", backend, config, batch, form, **options)
-    return step, lambda batch: called(step, backend, *batch)
-
-
 def exact_trainer(config, batch):
     """Return a :func:`trainer` of the naive form on torch, in float64."""
-    step, update = trainer("torch", in_float64(config), in_float64(batch), "naive")
-    return step, lambda batch: update(in_float64(batch))
+    return trainer("torch", config, batch, "naive", exact=True)
 
 
 def nets(rng, num_agents=AGENTS, size=SIZE, hidden=HIDDEN):
@@ -105,7 +95,7 @@ def shared(backend, options):
     """Return a compiled learner that tests share; each of them loads its own state."""
     config, [batch] = problem(0)
     step, update = trainer(backend, config, batch, **asdict(options))
-    assert_state_equal(step.state(), state_of(config))
+    assert_same(step.state(), state_of(config))
     return step, update
 
 
@@ -132,23 +122,14 @@ def norms(gradient):
     return np.sqrt(sum((value.astype(np.float64) ** 2).reshape(len(value), -1).sum(1) for value in gradient.values()))
 
 
-def tensors(tree):
-    import torch
-
-    return tree_map(torch.tensor, tree)
-
-
-def torch_loss(params, target):
-    from rl_impls.treasurehunt import _torch
-
-    nets = _torch.Iqn(params), _torch.Iqn(target)
-    return *nets, _torch.make_loss(*nets)
-
-
 def torch_gradient(params, target, batch):
     """Return each agent's loss, and the gradients by name, from autograd in float64."""
-    net, target_net, loss = torch_loss(*in_float64((params, target)))
-    losses = loss(*tensors(in_float64(batch)))
+    import torch
+
+    from rl_impls.treasurehunt import _torch
+
+    net, target_net = map(_torch.Iqn, in_float64((params, target)))
+    losses = _torch.make_loss(net, target_net)(*map(torch.tensor, in_float64(batch)))
     losses.sum().backward()
     assert all(weight.grad is None for weight in target_net.parameters())
     return losses.detach().numpy(), {name: weight.grad.numpy() for name, weight in net.weights.items()}

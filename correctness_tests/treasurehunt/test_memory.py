@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from correctness_tests import updates
 from correctness_tests.draws import assert_as_often
 from correctness_tests.treasurehunt.problem import build, called
 from rl_impls.treasurehunt.memory import FRAMES, MIN_ROWS, N_STEP, Memory, gather
@@ -105,12 +106,6 @@ def assert_same(actual, expected):
             np.testing.assert_array_equal(a, b, strict=True)
 
 
-def assert_equal_arrays(actual, expected):
-    assert actual.keys() == expected.keys()
-    for name in expected:
-        np.testing.assert_array_equal(actual[name], expected[name], name, strict=True)
-
-
 def every_start(memory):
     return np.tile(memory.starts(), (memory.num_agents, 1))
 
@@ -184,11 +179,11 @@ def test_stored_and_returned_arrays_are_copies_and_a_restored_memory_goes_on_lik
     for array in (*row, *others.values(), *gather(played.memory.fields, every_start(played.memory), 0.99)):
         array[...] = 99
     for memory in (played.memory, restored):
-        assert_equal_arrays(memory.arrays(), before)
+        updates.assert_same(memory.arrays(), before)
     restored.push(*played.turn())
     restored.finish(played.finish())
     restored.push(*played.turn())
-    assert_equal_arrays(restored.arrays(), played.memory.arrays())
+    updates.assert_same(restored.arrays(), played.memory.arrays())
 
 
 def test_bad_input_is_refused_and_changes_nothing():
@@ -202,7 +197,7 @@ def test_bad_input_is_refused_and_changes_nothing():
         memory.restore(before | {"rewards": before["rewards"].astype(np.float64)})
     with pytest.raises(ValueError, match=r"^pushed=-1 should be an integer from 0"):
         memory.restore(before | {"pushed": np.array(-1)})
-    assert_equal_arrays(memory.arrays(), before)
+    updates.assert_same(memory.arrays(), before)
 
 
 def test_capacity_that_gives_worlds_unequal_rows_is_refused():

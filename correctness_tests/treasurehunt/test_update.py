@@ -7,7 +7,7 @@ import pytest
 
 from correctness_tests.quick import quick
 from correctness_tests.reference import in_float64
-from correctness_tests.snake.problem import assert_state_equal, assert_trained_alike, differences, net_of
+from correctness_tests.snake.problem import assert_trained_alike, differences, net_of
 from correctness_tests.treasurehunt.problem import (
     AGENTS,
     LEARNERS,
@@ -24,6 +24,7 @@ from correctness_tests.treasurehunt.problem import (
     trained_from,
     trainer,
 )
+from correctness_tests.updates import assert_same
 from rl_impls.treasurehunt import _numpy
 from rl_impls.treasurehunt.options import FORMS, Options
 
@@ -119,7 +120,7 @@ def test_actor_plays_by_the_learners_present_weights_without_noise(backend, form
     for _ in range(2):
         update(batch)
         assert_greedy(called(actor, backend, *act_args), step.params, act_args, 1e-4)
-    assert_state_equal(step.params, net_of(step.state(), "online"))
+    assert_same(step.params, net_of(step.state(), "online"))
     step.reset()
     start, _ = problem(0)
     assert_greedy(called(actor, backend, *act_args), start["params"], act_args, 1e-4)
@@ -145,12 +146,12 @@ def test_training_goes_on_from_a_state_of_another_form_or_backend(before, after)
     state = first.state()
     kept = {name: value.copy() for name, value in state.items()}
     second.load_state(state)
-    assert_state_equal(second.state(), kept)
+    assert_same(second.state(), kept)
     for name, value in second.state().items():
         assert (value.dtype, value.shape) == (kept[name].dtype, kept[name].shape)
     for batch in batches[2:]:
         np.testing.assert_allclose(update_first(batch), update_second(batch), rtol=2e-5)
-    assert_state_equal(state, kept)
+    assert_same(state, kept)
     assert first.state()["step"] == second.state()["step"] == 4
     for part in PARTS[:2]:
         assert_trained_alike(net_of(second.state(), part), net_of(first.state(), part), RATE, 2)

@@ -3,16 +3,8 @@
 import numpy as np
 import pytest
 
-from correctness_tests.treasurehunt.pictures import (
-    DRAWS,
-    assert_same_state,
-    hunt,
-    in_letters,
-    make,
-    no_items,
-    turn,
-    view_in_letters,
-)
+from correctness_tests.treasurehunt.pictures import DRAWS, hunt, in_letters, make, no_items, turn, view_in_letters
+from correctness_tests.updates import assert_same
 
 QUARTER = 536870911  # a quarter of the possible draws are below this
 
@@ -178,7 +170,7 @@ def test_restored_state_goes_on_identically(form):
         for turn_inputs, outcome in zip(inputs, expected):
             for got, array in zip(again.advance(*turn_inputs), outcome):
                 np.testing.assert_array_equal(got, array)
-        assert_same_state(again.get_state(), last)
+        assert_same(again.get_state(), last)
 
 
 def test_states_and_results_are_copies(form):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from correctness_tests.strategies import SEEDS
+from correctness_tests.updates import assert_same
 
 DRAWS = 2**31 - 1
 WORLDS = [  # num_agents, height, width, radius, spawn, turns, observation; num_worlds
@@ -47,12 +48,6 @@ class Jax:
         return self.world._asdict()
 
 
-def assert_equal(actual, expected):
-    """Assert that two sequences of arrays are equal bit for bit and in dtype."""
-    for array, same in zip(actual, expected, strict=True):
-        np.testing.assert_array_equal(np.asarray(array), np.asarray(same), strict=True)
-
-
 class Forms(RuleBasedStateMachine):
     @initialize(worlds=st.sampled_from(WORLDS), seed=SEEDS)
     def begin(self, worlds, seed):
@@ -66,7 +61,7 @@ class Forms(RuleBasedStateMachine):
         """Call a method of all forms, assert that the results are equal, and return them."""
         first, *others = (getattr(form, name)(*inputs) for form in self.forms)
         for other in others:
-            assert_equal(*((result if isinstance(result, (tuple, list)) else [result]) for result in (other, first)))
+            assert_same(*((result if isinstance(result, (tuple, list)) else [result]) for result in (other, first)))
         return first
 
     def draws(self, rng):
@@ -92,18 +87,18 @@ class Forms(RuleBasedStateMachine):
         draws, (*numpy, jax) = self.draws(rng), self.forms
         obs, rewards, truncated = jax.advance(actions, draws)
         for agent in range(self.settings.num_agents):
-            assert_equal(*([worlds.observe_agent(agent)] for worlds in numpy))
+            assert_same(*([worlds.observe_agent(agent)] for worlds in numpy))
             for worlds in numpy:
-                assert_equal([worlds.move_agent(agent, actions[agent])], [rewards[agent]])
+                assert_same([worlds.move_agent(agent, actions[agent])], [rewards[agent]])
         for worlds in numpy:
-            assert_equal([worlds.end_turn(draws), worlds.observe()], [truncated, obs])
+            assert_same([worlds.end_turn(draws), worlds.observe()], [truncated, obs])
 
     @invariant()
     def states_agree(self):
         first, *others = (form.get_state() for form in self.forms)
         for other in others:
             assert set(other) == set(first)
-            assert_equal([other[name] for name in first], first.values())
+            assert_same([other[name] for name in first], first.values())
 
 
 def test_all_forms_agree():

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from correctness_tests.treasurehunt.pictures import assert_same_state, hunt, in_letters, make, no_items
+from correctness_tests.treasurehunt.pictures import hunt, in_letters, make, no_items
+from correctness_tests.updates import assert_same
 
 
 @pytest.mark.parametrize("option", [{"num_agents": 13}, {"radius": 5}], ids=str)
@@ -22,7 +23,7 @@ def test_bad_actions_and_draws_are_refused_and_change_nothing(form):
     for use in (worlds.reset, worlds.end_turn, lambda draws: worlds.advance([[3], [3]], draws)):
         with pytest.raises(ValueError, match=r"^draws should be integers \[1, 4\], not "):
             use(np.zeros((1, 3), int))
-    assert_same_state(worlds.get_state(), before)
+    assert_same(worlds.get_state(), before)
 
 
 def test_bad_actions_and_index_of_one_agent_are_refused(form):
@@ -49,4 +50,4 @@ def test_impossible_state_is_refused_and_changes_nothing(form, name, spoil):
     spoil(state)
     with pytest.raises(ValueError, match=rf"^{name}\b.* should "):
         worlds.set_state(state)
-    assert_same_state(worlds.get_state(), before)
+    assert_same(worlds.get_state(), before)
