@@ -15,9 +15,13 @@ build = functools.partial(updates.build, "mario")
 
 @functools.cache
 def problem(batch_size=BATCH_SIZE, norm="none"):
-    """Return the configuration of an update, and four batches with TD errors both above and below 1."""
+    """Return the configuration of an update, and four batches with TD errors both above and below 1.
+
+    The gradients of most batches are clipped.
+    """
     rng = np.random.default_rng(0)
-    return config(rng, SIDE, norm), [training_batch(rng, batch_size, SIDE) for _ in range(4)]
+    drawn = config(rng, SIDE, norm) | {"max_grad_norm": 0.05}
+    return drawn, [training_batch(rng, batch_size, SIDE) for _ in range(4)]
 
 
 def learner(backend, form="full", exact=False, options=None, norm="none", **changed):

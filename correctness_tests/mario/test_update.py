@@ -70,13 +70,15 @@ def biased(values):
 @pytest.mark.parametrize(("backend", "form"), FORMS)
 def test_the_online_net_chooses_the_next_action_and_the_target_net_values_it(backend, form):
     online, target = biased([1.0, 4.0, 2.0]), biased([8.0, 0.25, 6.0])
-    _, [batch, *_] = problem()
+    config, [batch, *_] = problem()
     terminated, half = (np.arange(BATCH_SIZE) % 2).astype(np.float32), np.full(BATCH_SIZE, 0.5, np.float32)
     batch = changed(batch, actions=np.full(BATCH_SIZE, 2, np.int32), rewards=half, terminated=terminated)
-    _, update = learner(backend, form, params=online, target=target, gamma=0.5)
+    step, update = fresh(backend, form)
+    nets = {"online": online, "target": target}
+    step.load_state(step.state() | {f"{part}.{name}": net[name] for part, net in nets.items() for name in net})
     _, errors = update(batch)
     # neither the target net's best value, 8, nor the online net's own, 4
-    np.testing.assert_allclose(errors, np.where(terminated, 2.0 - 0.5, 2.0 - (0.5 + 0.5 * 0.25)), rtol=1e-6)
+    np.testing.assert_allclose(errors, np.where(terminated, 2.0 - 0.5, 2.0 - (0.5 + config["gamma"] * 0.25)), rtol=1e-6)
 
 
 def test_huber_is_half_the_square_up_to_1_and_linear_beyond():
@@ -94,8 +96,8 @@ def test_torch_and_jax_learn_alike_over_several_updates(backend, form):
     config, batches = problem()
     # the gradient of one batch is too small to be clipped to 0.05; if all were clipped, Adam would undo the scaling
     batches = [batches[0], changed(batches[1], weights=np.full(BATCH_SIZE, 1e-4, np.float32)), *batches[2:]]
-    exact, exactly = exact_learner(max_grad_norm=0.05)
-    step, update = learner(backend, form, max_grad_norm=0.05)
+    exact, exactly = exact_learner()
+    step, update = fresh(backend, form)
     beyond_1 = []
     for k, batch in enumerate(batches):
         (loss, errors), (wanted, wanted_errors) = update(batch), exactly(batch)

@@ -7,9 +7,15 @@ import pytest
 
 from correctness_tests.quick import quick
 from rl_impls.backends import BackendUnavailable
+from rl_impls.common.parts import part_of
 from rl_impls.pirl._numpy import q_values
 
 from .agents import STATES, fill, make
+
+
+def same(got, wanted):
+    assert got.keys() == wanted.keys()
+    return all(np.array_equal(got[name], wanted[name]) for name in wanted)
 
 
 @pytest.mark.parametrize(
@@ -101,12 +107,15 @@ def test_jax_compiles_one_program_for_each_power_of_two_of_rows():
     assert len(programs) == len((2, 4, 8, 16, 32, 64, 128))
 
 
-def test_q_values_of_every_batch_size_follow_the_updates(learner):
-    agent = make(learner)
+def test_q_values_follow_every_update_and_the_target_net_every_third_one(learner):
+    agent = make(learner)  # with target_frequency=3
     fill(agent, 20)
-    before = agent.get_qs_batch(STATES[:5])
-    for _ in range(2):
+    before, weights = agent.get_qs_batch(STATES[:5]), [agent.params]
+    for update in range(1, 5):
         agent.train()
+        weights.append(agent.params)
+        assert not same(weights[update], weights[update - 1])
+        assert same(part_of(agent.state(), "target"), weights[0 if update < 3 else 3])
         for rows in (7, 5, 8, 12):  # 5, 7 and 8 share a compiled size
             expected = q_values(agent.params, STATES[:rows])
             np.testing.assert_allclose(agent.get_qs_batch(STATES[:rows]), expected, atol=1e-6)
@@ -124,37 +133,3 @@ def test_the_order_of_the_configuration_changes_the_loss():
         losses.append(agent.train()[0])
     assert losses[0] != losses[1]
     assert losses[0] == pytest.approx(losses[1], rel=1e-2)
-
-
-def test_td_loss_is_the_loss_without_the_physics(learner):
-    whole, alone = make(learner), make(learner, pde_weight=0.0, boundary_weight=0.0)
-    for agent in (whole, alone):
-        fill(agent, 20)
-    (loss, td_loss), (loss_alone, td_loss_alone) = whole.train(), alone.train()
-    assert loss > 1.01 * td_loss
-    assert td_loss == pytest.approx(td_loss_alone) == pytest.approx(loss_alone)
-
-
-def same(got, wanted):
-    assert got.keys() == wanted.keys()
-    return all(np.array_equal(got[name], wanted[name]) for name in wanted)
-
-
-def test_target_net_takes_the_online_weights_every_third_update(learner):
-    def target():
-        return {k.removeprefix("target."): v for k, v in agent.state().items() if k.startswith("target.")}
-
-    agent = make(learner)  # with target_frequency=3
-    fill(agent, 20)
-    start = agent.params
-    assert same(target(), start)
-    for _ in range(2):
-        agent.train()
-    assert same(target(), start)
-    assert not same(agent.params, start)
-    agent.train()
-    synced = agent.params
-    assert same(target(), synced)
-    agent.train()
-    assert same(target(), synced)
-    assert not same(agent.params, synced)

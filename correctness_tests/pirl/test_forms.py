@@ -22,10 +22,13 @@ def problem():
 
 
 def trained(backend, **options):
+    """Return the loss and the TD loss of two updates, f[2, 2], and the weights after them."""
     (config, batch), implementation = problem(), get(backend)
-    step = build("train_step", backend, config, batch, "naive", order=2, **options)
-    losses = [float(implementation.to_host(step(*map(implementation.to_device, batch)))) for _ in range(2)]
-    return losses, step.params
+    step, losses = build("train_step", backend, config, batch, "naive", order=2, **options), []
+    for _ in range(2):
+        loss = step(*map(implementation.to_device, batch))
+        losses.append([float(implementation.to_host(value)) for value in (loss, step.td_loss)])
+    return np.array(losses), step.params
 
 
 @functools.cache
@@ -47,7 +50,11 @@ def test_option_changes_neither_losses_nor_weights(backend, options):
 def test_loss_weighs_the_equation_and_the_boundary_as_the_reference_does(backend):
     (config, batch), (losses, _) = problem(), naive(backend)
     params, target, exact = in_float64((config["params"], config["target"], batch))
-    expected = _numpy.loss(params, target, exact, dynamics=dynamics_of(config), order=2, **WEIGHTS)
+    without = {"pde_weight": 0.0, "boundary_weight": 0.0}
+    expected = [
+        _numpy.loss(params, target, exact, dynamics=dynamics_of(config), order=2, **weights)
+        for weights in (WEIGHTS, without)
+    ]
     assert losses[0] == pytest.approx(expected, rel=1e-3)
 
 

@@ -13,7 +13,7 @@ from rl_impls.pirl.__main__ import main
 from rl_impls.pirl.agent import PirlAgent
 from rl_impls.pirl.problem import training_batch
 
-from .agents import SMALL, STATES, fill, make
+from .agents import SMALL
 
 
 @pytest.mark.parametrize("backend", ["torch", slow("jax")])
@@ -38,14 +38,6 @@ def test_hybrid_acts_on_the_weights_of_the_last_refresh(backend, serve, sync_fre
     assert not np.allclose(acted[0], acted[-1], atol=1e-2)
     hybrid.reset()
     assert np.allclose(hybrid(*batch), acted, atol=1e-6)
-
-
-def test_agent_acts_on_one_backend_with_the_weights_that_another_learns():
-    agent = make("torch", serve="numpy")
-    fill(agent, 20)
-    for _ in range(2):
-        np.testing.assert_array_equal(agent.get_qs_batch(STATES), _numpy.q_values(agent.params, STATES))
-        agent.train()
 
 
 def test_serve_is_an_option_of_train_and_evaluate(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from correctness_tests.snake.problem import assert_trained_alike, build, exact_trainer, net_of
+from correctness_tests.snake.problem import assert_trained_alike, build, exact_trainer
 from rl_impls import backends
 from rl_impls.snake import _numpy
 from rl_impls.snake.env import Geometry
@@ -121,7 +121,7 @@ def check(loop, inputs, options, backend):
     state = loop.state()
     assert state.keys() == wanted.state.keys()
     assert_played_alike(state, wanted.state)
-    targets = (net_of(s, "target") for s in (state, wanted.state))
+    targets = (part_of(s, "target") for s in (state, wanted.state))
     assert_trained_alike(*targets, rate, len(rows), most)
     assert state["step"] == len(rows)
     return out, wanted

@@ -42,8 +42,3 @@ def assert_trained_alike(got, wanted, rate, updates, most=0.001):
     difference = differences(got, wanted)
     assert np.quantile(difference, 0.99) <= most * rate * updates
     assert difference.max() <= rate * updates
-
-
-def net_of(state, part):
-    """Return the arrays of one part of a state, such as ``online``."""
-    return {name.removeprefix(f"{part}."): value for name, value in state.items() if name.startswith(f"{part}.")}

@@ -7,7 +7,7 @@ import pytest
 
 from correctness_tests.quick import quick
 from correctness_tests.snake.loops import LOOPS, Inputs, check, fresh, options_of, passes_a_multiple, timed
-from correctness_tests.snake.problem import build, differences, net_of
+from correctness_tests.snake.problem import build, differences
 from correctness_tests.updates import assert_same
 from correctness_tests.waiting import limit
 from perf_tests.recorded import benchmarks
@@ -40,7 +40,7 @@ def test_a_loop_matches_the_plain_loop_on_the_timed_inputs(name, seed, unavailab
     try:
         first, wanted = check(loop, inputs, options, backend.name)
         if wanted.truncated == 0 and inputs.config["step"] + wanted.rewards.size >= inputs.config["target_frequency"]:
-            assert differences(net_of(wanted.state, "target"), inputs.config["target"]).max() > 0
+            assert differences(part_of(wanted.state, "target"), inputs.config["target"]).max() > 0
         ended = loop.state()
         loop.reset()
         again = backend.to_host(loop(*inputs.args))
@@ -80,7 +80,6 @@ def test_a_buffer_smaller_than_a_step_of_all_environments_keeps_the_last_ones(fo
             ("naive", "torch", 1, 3),
             ("vectorised", "torch", 64, 96),
             ("threaded", "torch", 64, 128),
-            ("compiled", "jax", 1, 16),
         ],
         [(*loop, frequency) for loop in LOOPS for frequency in ((3, 16) if loop[2] == 1 else (96, 128))],
     ),
@@ -94,12 +93,12 @@ def test_the_target_net_is_synced_when_the_step_passes_a_multiple(form, backend,
     example = (explore[:1], random_actions[:1], draws[:1], rows)
     loop = build("collect_and_learn", backend, config, example, form, train_frequency=train_frequency)
     try:
-        before = net_of(loop.state(), "target")
+        before = part_of(loop.state(), "target")
         for t in range(len(explore) if num_envs > 1 else 20):
             now = t % len(explore)
             loop(explore[now : now + 1], random_actions[now : now + 1], draws[now : now + 1], rows)
             state = loop.state()
-            after, online = net_of(state, "target"), net_of(state, "online")
+            after, online = part_of(state, "target"), part_of(state, "online")
             due = passes_a_multiple(t * num_envs, (t + 1) * num_envs, target_frequency)
             assert (differences(after, before).max() > 0) == due
             assert (differences(after, online).max() == 0) == due
@@ -108,7 +107,7 @@ def test_the_target_net_is_synced_when_the_step_passes_a_multiple(form, backend,
         loop.close()
 
 
-@pytest.mark.parametrize(("form", "backend", "num_envs"), quick([("full", "torch", 1), ("compiled", "jax", 1)], LOOPS))
+@pytest.mark.parametrize(("form", "backend", "num_envs"), quick([("full", "torch", 1)], LOOPS))
 def test_a_loop_without_a_target_net_bootstraps_from_the_online_net(form, backend, num_envs):
     inputs = timed(form, num_envs)
     inputs = Inputs(inputs.config | {"target_frequency": 0}, inputs.args)

@@ -10,7 +10,7 @@ from correctness_tests.snake.problem import (
     build,
     differences,
     exact_trainer,
-    net_of,
+
     problem,
     trainer,
 )
@@ -49,7 +49,7 @@ def test_torch_gradient_matches_finite_differences_of_the_reference(seed):
 
 
 def norm(state, part):
-    return np.sqrt(sum((value.astype(np.float64) ** 2).sum() for value in net_of(state, part).values()))
+    return np.sqrt(sum((value.astype(np.float64) ** 2).sum() for value in part_of(state, part).values()))
 
 
 @pytest.mark.parametrize(("backend", "form"), quick(LEARNERS[:2] + LEARNERS[3:], LEARNERS))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from correctness_tests.quick import quick
-from correctness_tests.snake.problem import differences, net_of, problem, trainer
+from correctness_tests.snake.problem import differences, problem, trainer
 from correctness_tests.waiting import limit
 
 LEARNERS = quick(
@@ -51,5 +51,5 @@ def test_without_a_target_net_updates_are_those_of_a_target_copied_before_each(b
     [(losses, got)] = trained(backend, form, config | {"target_frequency": 0}, batches, False)
     np.testing.assert_allclose(losses, wanted, rtol=1e-6)
     for part in ("online", "first", "second"):
-        assert differences(net_of(got, part), net_of(state, part)).max() <= 1e-7
+        assert differences(part_of(got, part), part_of(state, part)).max() <= 1e-7
     assert np.abs(losses - frozen).min() > 0.1 * frozen.max()

@@ -7,7 +7,7 @@ import pytest
 
 from correctness_tests.quick import quick
 from correctness_tests.reference import in_float64
-from correctness_tests.snake.problem import assert_trained_alike, differences, net_of
+from correctness_tests.snake.problem import assert_trained_alike, differences
 from correctness_tests.treasurehunt.problem import (
     AGENTS,
     LEARNERS,
@@ -55,7 +55,7 @@ def test_update_is_adam_on_the_clipped_gradient_then_a_soft_update_of_the_target
             target = target | {name: (1 - TAU) * target[name] + TAU * params[name]}
         state = step.state()
         for part, expected in zip(PARTS, (params, target, first, second)):
-            for name, value in net_of(state, part).items():
+            for name, value in part_of(state, part).items():
                 np.testing.assert_allclose(value, expected[name], rtol=1e-9, atol=1e-12, err_msg=f"{part}.{name}")
         assert state["step"] == k
     assert 0 < np.mean(clipped) < 1
@@ -73,11 +73,11 @@ def test_updates_match_those_in_float64(backend, form):
     assert state.keys() == {f"{part}.{name}" for part in PARTS for name in config["params"]} | {"step"}
     assert state["step"] == UPDATES
     for part in PARTS[:2]:
-        assert_trained_alike(net_of(state, part), net_of(expected, part), RATE, UPDATES)
-        assert differences(net_of(state, part), config[{"online": "params"}.get(part, part)]).max() > 0.1 * RATE
+        assert_trained_alike(part_of(state, part), part_of(expected, part), RATE, UPDATES)
+        assert differences(part_of(state, part), config[{"online": "params"}.get(part, part)]).max() > 0.1 * RATE
     for part in PARTS[2:]:
-        exact = net_of(expected, part)
-        for name, value in net_of(state, part).items():
+        exact = part_of(expected, part)
+        for name, value in part_of(state, part).items():
             error = np.abs(value - exact[name]).reshape(AGENTS, -1).max(1)
             assert (error < 1e-4 * norms(exact)).all(), f"{part}.{name}"
 
@@ -90,7 +90,7 @@ def test_mean_over_quantiles_divides_the_gradient_before_it_is_clipped(backend, 
     step, update = trainer(backend, config | {"loss_reduction": "mean", "max_grad_norm": norm}, batch, form)
     np.testing.assert_allclose(update(batch), losses / QUANTILES, rtol=2e-5)
     scale = np.minimum(norm, norms(gradient) / QUANTILES) / norms(gradient)
-    for name, value in net_of(step.state(), "first").items():
+    for name, value in part_of(step.state(), "first").items():
         exact = gradient[name] * scale.reshape(-1, *[1] * (value.ndim - 1))
         np.testing.assert_allclose(value, 0.1 * exact, rtol=0, atol=1e-5 * norm, err_msg=name)
 
@@ -120,7 +120,7 @@ def test_actor_plays_by_the_learners_present_weights_without_noise(backend, form
     for _ in range(2):
         update(batch)
         assert_greedy(called(actor, backend, *act_args), step.params, act_args, 1e-4)
-    assert_same(step.params, net_of(step.state(), "online"))
+    assert_same(step.params, part_of(step.state(), "online"))
     step.reset()
     start, _ = problem(0)
     assert_greedy(called(actor, backend, *act_args), start["params"], act_args, 1e-4)
@@ -154,7 +154,7 @@ def test_training_goes_on_from_a_state_of_another_form_or_backend(before, after)
     assert_same(state, kept)
     assert first.state()["step"] == second.state()["step"] == 4
     for part in PARTS[:2]:
-        assert_trained_alike(net_of(second.state(), part), net_of(first.state(), part), RATE, 2)
+        assert_trained_alike(part_of(second.state(), part), part_of(first.state(), part), RATE, 2)
 
 
 @pytest.mark.parametrize(
@@ -174,10 +174,10 @@ def test_bfloat16_is_close_to_float32_but_not_the_same(backend, nets):
     np.testing.assert_allclose(losses, expected_losses, rtol=2e-2)
     assert (losses != expected_losses).all()
     assert_greedy(actions, config["params"], act_args, 0.02)
-    difference = differences(net_of(state, "online"), net_of(expected, "online"))
+    difference = differences(part_of(state, "online"), part_of(expected, "online"))
     assert np.median(difference) < 0.05 * RATE * UPDATES
     assert difference.max() < 2.1 * RATE * UPDATES
     assert all(value.dtype == np.float32 for name, value in state.items() if name != "step")
-    first, exact = net_of(state, "first"), net_of(expected, "first")
+    first, exact = part_of(state, "first"), part_of(expected, "first")
     error = norms({name: first[name] - exact[name] for name in exact})
     assert (error < 0.05 * norms(exact)).all()
