@@ -13,6 +13,7 @@ import numpy as np
 
 from correctness_tests.snake.problem import assert_trained_alike, build, exact_trainer
 from rl_impls import backends
+from rl_impls.common.parts import part_of
 from rl_impls.snake import _numpy
 from rl_impls.snake.env import Geometry
 from rl_impls.snake.loop import CHUNK

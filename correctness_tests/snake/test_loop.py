@@ -13,6 +13,7 @@ from correctness_tests.waiting import limit
 from perf_tests.recorded import benchmarks
 from rl_impls import backends
 from rl_impls.backends import BackendUnavailable
+from rl_impls.common.parts import part_of
 from rl_impls.common.phases import untimed
 
 TIMED = {

@@ -15,6 +15,7 @@ from correctness_tests.snake.problem import (
     trainer,
 )
 from correctness_tests.updates import assert_is_gradient, gradient_of
+from rl_impls.common.parts import part_of
 from rl_impls.snake import _numpy
 from rl_impls.snake.problem import boards
 

@@ -6,6 +6,7 @@ import pytest
 from correctness_tests.quick import quick
 from correctness_tests.snake.problem import differences, problem, trainer
 from correctness_tests.waiting import limit
+from rl_impls.common.parts import part_of
 
 LEARNERS = quick(
     [("torch", "naive"), ("torch", "full"), ("jax", "full")],

@@ -25,6 +25,7 @@ from correctness_tests.treasurehunt.problem import (
     trainer,
 )
 from correctness_tests.updates import assert_same
+from rl_impls.common.parts import part_of
 from rl_impls.treasurehunt import _numpy
 from rl_impls.treasurehunt.options import FORMS, Options
 
