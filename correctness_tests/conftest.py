@@ -12,10 +12,12 @@ from perf_tests.suite.exporter import parse_once
 from rl_impls import backends
 
 from .neuron_standin import INSTALL, install_xla
+from .waiting import at_most
 
 FOLDER = Path(__file__).parent
 WORKLOADS = frozenset(backends.workloads())
 NO_WORKLOAD = "gate"  # directory of tests that belong to no workload
+LIMIT, SLOW_LIMIT = 300, 3600  # seconds for a test; other processes may use the cores
 
 # Compiling takes most of the time of small JAX programs; test_against_reference.py compiles as the benchmarks do.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
@@ -73,6 +75,13 @@ def parse_exporter_operators_once():
     parse_once()
 
 
+@pytest.fixture(autouse=True)
+def limited(request):
+    """Limit the time of each test, as some would wait forever for threads, processes or sockets."""
+    with at_most(SLOW_LIMIT if request.node.get_closest_marker("slow") else LIMIT, request.node.name):
+        yield
+
+
 @pytest.fixture(params=INSTALL)
 def stand_in(request, monkeypatch):
     """Install a stand-in for each version of torch-neuronx; return the list of its compilations."""
@@ -83,6 +92,17 @@ def stand_in(request, monkeypatch):
 def xla(monkeypatch):
     """Install the stand-in for the XLA version of torch-neuronx; return the list of its traces."""
     return install_xla(monkeypatch)
+
+
+@pytest.fixture
+def installed(unavailable):
+    """Skip or fail a test where Procgen is not installed."""
+    from rl_impls.common.procgen_env import check_installed  # imports NumPy, so not before pytest sets its threads
+
+    try:
+        check_installed()
+    except backends.BackendUnavailable as error:
+        unavailable(error)
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,11 @@ import numpy as np
 import pytest
 
 from correctness_tests.quick import quick
-from correctness_tests.waiting import limit
 from correctness_tests.workload_agents import AGENTS, SMALL, agent_of, contents, fields_of, make
 from rl_impls import params
 from rl_impls.params import CheckpointError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-limited = limit("training or playing")
 
 
 def kept(agent, folder):

@@ -12,12 +12,10 @@ import pytest
 
 from correctness_tests.commands import ROOT, python
 from correctness_tests.quick import quick
-from correctness_tests.waiting import limit, started, until
+from correctness_tests.waiting import started, until
 from correctness_tests.workload_agents import AGENTS, FIGURES, SMALL, agent_of, as_options, contents, make, option
 from rl_impls import backends, params
 from rl_impls.common import config, runs
-
-limited = limit("a command")
 
 
 def run(workload, capsys, *arguments):

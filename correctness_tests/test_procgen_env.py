@@ -11,8 +11,7 @@ import pytest
 from gymnasium.error import ClosedEnvironmentError
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
-from rl_impls.backends import BackendUnavailable
-from rl_impls.common.procgen_env import ACTIONS, GAMES, ProcgenVectorEnv, check_installed, import_procgen
+from rl_impls.common.procgen_env import ACTIONS, GAMES, ProcgenVectorEnv, import_procgen
 from rl_impls.common.procgen_state import pack, unpack
 
 from .commands import hiding, python
@@ -20,13 +19,7 @@ from .commands import hiding, python
 N = 4
 ENDING = "chaser"  # has rewards and ends of episodes within a few steps
 
-
-@pytest.fixture(autouse=True)
-def installed(unavailable):
-    try:
-        check_installed()
-    except BackendUnavailable as error:
-        unavailable(error)
+pytestmark = pytest.mark.usefixtures("installed")
 
 
 @pytest.fixture

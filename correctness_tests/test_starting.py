@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from correctness_tests.quick import quick
-from correctness_tests.waiting import alive, limit, started, state_of, until
+from correctness_tests.waiting import alive, started, state_of, until
 from rl_impls.common.starting import THREAD_VARIABLES, threads_of_started
-
-limited = limit("processes")
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = """

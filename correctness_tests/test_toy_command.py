@@ -11,11 +11,8 @@ import numpy as np
 import pytest
 
 from correctness_tests.toy_agent import Config, Player
-from correctness_tests.waiting import limit
 from rl_impls.common import command, runs, training
 from rl_impls.common.workers import WorkersEnded
-
-limited = limit("a command")
 
 
 @pytest.fixture

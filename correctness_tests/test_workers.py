@@ -13,11 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from correctness_tests.waiting import limit
 from rl_impls.common.shared_arrays import SharedArrays
 from rl_impls.common.workers import LIVES, Workers
-
-limited = limit("workers")
 
 LARGE = 1_000_000  # bytes, more than a pipe buffers
 UNGUARDED = f"""

@@ -31,17 +31,6 @@ def at_most(seconds, what):
         faulthandler.cancel_dump_traceback_later()
 
 
-def limit(what, seconds=SECONDS):
-    """Return a fixture that limits the time of each test of a module."""
-
-    @pytest.fixture(autouse=True)
-    def limited():
-        with at_most(seconds, what):
-            yield
-
-    return limited
-
-
 def until(condition, what, seconds=SECONDS / 2):
     end = time.monotonic() + seconds
     while not condition():

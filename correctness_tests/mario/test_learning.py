@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from correctness_tests.waiting import limit
 from rl_impls.mario.agent import MarioAgent
 from rl_impls.mario.games import ProcgenGame
 
@@ -13,8 +12,6 @@ LEVEL = {
 }  # fmt: skip
 EXPERIENCES = 20_000
 MARGIN = 1.5  # random actions return 5.6 of 10 (32 episodes); a trial run reached 8.1 after 12,000 experiences
-
-limited = limit("training", 300)
 
 
 def return_of_random_actions(episodes):

@@ -11,7 +11,7 @@ import pytest
 from correctness_tests.mario.collectors import names_made
 from correctness_tests.mario.pipelines import FULL, SMALL, ListSender, config_of, make
 from correctness_tests.quick import quick
-from correctness_tests.waiting import SECONDS, alive, at_most, children, until
+from correctness_tests.waiting import alive, children, until
 from rl_impls.common.workers import WorkersEnded
 from rl_impls.mario.collectors import BATCHES, Collector
 from rl_impls.mario.loop import PHASES, TRANSPORTS, gpu_utilisation, make_replay, per_stream
@@ -225,20 +225,19 @@ def test_a_collector_that_is_killed_is_replaced_and_nothing_is_lost(rings):
 
 @pytest.mark.parametrize("transport", quick(["local_queues"], ["locked_queue", "local_queues"]))
 def test_collectors_with_queues_are_restarted_once_one_is_killed(running, transport):
-    with at_most(SECONDS, "a restart"):
-        # updates take long enough for the other collector to send its share of the chunk
-        loop = running(options=replace(FULL, transport=transport), updates=24, reuse=8.0)
-        loop(np.arange(1))
-        kill(loop)
-        losses, _ = loop(np.arange(1, 3))
-        assert np.isfinite(losses).all()
-        assert set(loop.lags) == {24}  # the new collectors act by the weights published last
-        stats = loop.stats()
-        assert stats["replaced_collectors"] == SMALL["collectors"]
-        assert stats["waiting"] == 0
-        assert 3 * loop.each * STREAMS <= stats["delivered"] <= 4 * loop.each * STREAMS
-        kill(loop)
-        state = loop.state()
+    # updates take long enough for the other collector to send its share of the chunk
+    loop = running(options=replace(FULL, transport=transport), updates=24, reuse=8.0)
+    loop(np.arange(1))
+    kill(loop)
+    losses, _ = loop(np.arange(1, 3))
+    assert np.isfinite(losses).all()
+    assert set(loop.lags) == {24}  # the new collectors act by the weights published last
+    stats = loop.stats()
+    assert stats["replaced_collectors"] == SMALL["collectors"]
+    assert stats["waiting"] == 0
+    assert 3 * loop.each * STREAMS <= stats["delivered"] <= 4 * loop.each * STREAMS
+    kill(loop)
+    state = loop.state()
     assert loop.stats()["replaced_collectors"] == 2 * SMALL["collectors"]
     for start in loop.start:  # the new games have other seeds; otherwise, they would repeat the first episodes
         assert not any(np.array_equal(state[name], start[name]) for name in start if name.startswith("games."))
@@ -277,11 +276,10 @@ def test_close_leaves_no_process_and_no_shared_memory(rings):
 
 
 def test_a_stopped_collector_is_named_and_all_are_ended(running):
-    with at_most(SECONDS, "a stopped collector"):
-        loop = running()
-        loop.collectors.timeout = 3
-        pids = [process.pid for _, process in loop.collectors.members]
-        os.kill(pids[1], signal.SIGSTOP)
-        with pytest.raises(WorkersEnded, match=r"collector 1 did not answer for 3 s: the process hangs or is stopped"):
-            loop(np.arange(1))
+    loop = running()
+    loop.collectors.timeout = 3
+    pids = [process.pid for _, process in loop.collectors.members]
+    os.kill(pids[1], signal.SIGSTOP)
+    with pytest.raises(WorkersEnded, match=r"collector 1 did not answer for 3 s: the process hangs or is stopped"):
+        loop(np.arange(1))
     until(lambda: not any(map(alive, pids)), "collectors to end")

@@ -17,12 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from correctness_tests.mario import collectors as helpers
 from correctness_tests.mario.collectors import Taken, balanced, collect, kill, put, start, take_all
 from correctness_tests.quick import quick
-from correctness_tests.waiting import alive, children, limit, until
+from correctness_tests.waiting import alive, children, until
 from rl_impls.mario.loop import TRANSPORTS
 from rl_impls.mario.ring import SharedRing
 from rl_impls.mario.transport import TransportBroken
-
-limited = limit("a transport")
 
 SHAPE = (3, 4)
 QUEUES = ["locked_queue", "local_queues"]

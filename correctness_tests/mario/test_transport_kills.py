@@ -12,11 +12,9 @@ import pytest
 
 from correctness_tests.mario.collectors import ENDLESS, Taken, balanced, collect, kill, names_made, start
 from correctness_tests.quick import quick
-from correctness_tests.waiting import children, limit
+from correctness_tests.waiting import children
 from rl_impls.mario.loop import TRANSPORTS
 from rl_impls.mario.transport import TransportBroken
-
-limited = limit("killed collectors")
 
 SHAPES = [(3, 5), (84, 84), (4, 84, 84)]
 KILLS = {"locked_queue": 20, "local_queues": 20, "shared_ring": 75}

@@ -5,10 +5,7 @@ import sys
 
 import numpy as np
 
-from correctness_tests.waiting import limit
 from rl_impls.mario.weights import KEPT, SharedWeights
-
-limited = limit("a process")
 
 SHAPES = {"w_hidden": (300, 200), "b_hidden": (200,), "w_value": (7,), "b_value": ()}
 READS, SEEN = 5_000, 20  # minimum numbers of reads and of versions seen in a process

@@ -9,11 +9,8 @@ from correctness_tests.procgen.loops import config_of, made, numbers, played
 from correctness_tests.procgen.problem import build
 from correctness_tests.quick import quick
 from correctness_tests.updates import apart, assert_same
-from correctness_tests.waiting import limit
 
 pytestmark = pytest.mark.usefixtures("one_thread", "installed")
-
-limited = limit("workers")
 
 
 @pytest.mark.parametrize("form", quick(["full"], ["full", "naive"]))

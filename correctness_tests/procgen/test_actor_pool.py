@@ -15,7 +15,7 @@ import pytest
 
 from correctness_tests.procgen.actors import FakeActor
 from correctness_tests.quick import quick
-from correctness_tests.waiting import alive, children, limit, until
+from correctness_tests.waiting import alive, children, until
 from rl_impls import backends
 from rl_impls.common import workers
 from rl_impls.common.phases import Phases
@@ -23,8 +23,6 @@ from rl_impls.common.procgen_state import pack
 from rl_impls.procgen.actor_pool import ActorPool, publish, shared_memory
 from rl_impls.procgen.options import FORMS
 from rl_impls.procgen.parallel import PoolLoop
-
-limited = limit("actors")
 
 START = {"games": [b""] * 4, "returns": np.zeros(4), "lengths": np.arange(4)}
 CONFIG = {"params": {"b_return": np.zeros(1, np.float32)}, "num_steps": 2, "env": {"num_envs": 4}, "actors": 2}

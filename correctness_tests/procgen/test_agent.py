@@ -11,14 +11,11 @@ import pytest
 
 from correctness_tests.procgen.agent_sizes import SMALL
 from correctness_tests.procgen.loops import made, numbers
-from correctness_tests.waiting import limit
 from rl_impls import params
 from rl_impls.procgen.agent import ProcgenAgent
 from rl_impls.procgen.learners import PARTS
 
 pytestmark = pytest.mark.usefixtures("one_thread", "installed")
-
-limited = limit("training")
 
 
 @pytest.fixture

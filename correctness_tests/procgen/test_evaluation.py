@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from correctness_tests.procgen.agent_sizes import FIGURES
-from correctness_tests.waiting import limit
 from rl_impls.common.checks import LARGEST
 from rl_impls.common.procgen_env import GAMES, NONE, Episodes, ProcgenVectorEnv
 from rl_impls.procgen._numpy import logits_and_values, sample_actions
@@ -13,8 +12,6 @@ from rl_impls.procgen.evaluation import HELD_OUT, RANGES, UNSEEN, evaluate, leve
 from rl_impls.procgen.net import init_net
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-limited = limit("the threads of games")
 
 
 def test_score_is_normalised_by_the_ranges_of_the_paper():

@@ -8,7 +8,6 @@ of 100,000 frames, 8.3 for PPO, 8.1 for A2C, 7.9 for A3C and 8.1 for IMPALA, and
 import numpy as np
 import pytest
 
-from correctness_tests.waiting import limit
 from rl_impls.common.procgen_env import ProcgenVectorEnv
 from rl_impls.procgen.agent import ProcgenAgent
 
@@ -25,7 +24,6 @@ ALGORITHMS = {
 }
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
-limited = limit("training", 300)
 
 
 @pytest.fixture(scope="module")

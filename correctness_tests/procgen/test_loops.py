@@ -11,14 +11,11 @@ from correctness_tests.procgen.loops import ALGORITHMS, ENVS, STEPS, config_of, 
 from correctness_tests.quick import quick
 from correctness_tests.strategies import SEEDS
 from correctness_tests.updates import apart, assert_same
-from correctness_tests.waiting import limit
 from rl_impls.common.procgen_env import FRAME
 from rl_impls.procgen._numpy import logits_and_values
 from rl_impls.procgen.rollouts import draw_uniforms, minibatches
 
 pytestmark = pytest.mark.usefixtures("one_thread", "installed")
-
-limited = limit("the threads of games")
 FORMS = [("torch", "naive"), ("torch", "full"), ("jax", "full")]
 
 

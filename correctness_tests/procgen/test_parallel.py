@@ -9,7 +9,6 @@ import pytest
 from correctness_tests.procgen.loops import ENV, ENVS, act, config_of, made, numbers, plain, played
 from correctness_tests.quick import quick
 from correctness_tests.updates import apart, assert_same
-from correctness_tests.waiting import limit
 from rl_impls import backends
 from rl_impls.common.procgen_env import ProcgenVectorEnv
 from rl_impls.procgen.actors import actor_config, env_slice, slice_state
@@ -18,8 +17,6 @@ from rl_impls.procgen.parallel import ParallelLoop
 from rl_impls.procgen.rollouts import Rollout
 
 pytestmark = pytest.mark.usefixtures("one_thread", "installed")
-
-limited = limit("actors")
 
 
 def assert_alike(got, wanted):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from correctness_tests.waiting import alive, limit, until
+from correctness_tests.waiting import alive, until
 from rl_impls import backends
 from rl_impls.common.procgen_env import check_installed
 from rl_impls.common.workers import LIVES
@@ -21,7 +21,6 @@ from rl_impls.procgen.problem import impala, ppo
 from .agent_sizes import SMALL
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
-limited = limit("Ray actors", 300)
 MAKE = {"ppo": functools.partial(ppo, epochs=2), "impala": impala}
 
 

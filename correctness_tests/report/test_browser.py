@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 import pytest
 
 from correctness_tests.repositories.entries import over
-from correctness_tests.waiting import limit
 from perf_tests.report.html import over_commits
 from perf_tests.report.html.__main__ import main
 from perf_tests.report.html.browser import BROWSERS, DRAWN, opened
@@ -17,7 +16,6 @@ from rlgauge.history import in_order
 from .made_up import artifact, claims, context, foreign, foreign_result, ours, result, write
 
 pytestmark = pytest.mark.slow
-limited = limit("a browser")
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 DESKTOP = {"viewport": {"width": 1400, "height": 900}}
 LOOPS = {"phases": {"environment": 2e-4, "learning": 6e-4}}

@@ -10,14 +10,11 @@ import pytest
 from correctness_tests.commands import python
 from correctness_tests.draws import assert_as_often, assert_distributed, assert_each_for_itself
 from correctness_tests.reference import in_float64
-from correctness_tests.waiting import limit
 from rl_impls import backends, params
 from rl_impls.snake import _numpy
 from rl_impls.snake.agent import Config, SnakeAgent, draw_chunk, play
 from rl_impls.snake.env import DRAWS
 from rl_impls.snake.memory import FIELDS
-
-limited = limit("training or playing")
 
 SMALL = {"hidden": 16, "batch_size": 32, "warm_up": 64, "capacity": 500, "target_frequency": 256}
 TIMES = 300  # number of chunks sampled to estimate frequencies

@@ -11,13 +11,11 @@ import pytest
 
 from correctness_tests.snake.problem import assert_trained_alike, problem, trainer
 from correctness_tests.updates import assert_same
-from correctness_tests.waiting import SECONDS, alive, at_most, children, limit, started, until
+from correctness_tests.waiting import SECONDS, alive, at_most, children, started, until
 from rl_impls.common.workers import WorkersEnded
 
 ROOT = Path(__file__).parents[2]
 UPDATES = 5
-
-limited = limit("the second process")
 
 
 def leftover_files(folder):

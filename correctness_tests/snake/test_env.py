@@ -3,18 +3,7 @@
 import numpy as np
 import pytest
 
-from correctness_tests.snake.games import (
-    DOWN,
-    LEFT,
-    MOVES,
-    RIGHT,
-    UP,
-    Prescribed,
-    make,
-    make_vector,
-    path,
-    start,
-)
+from correctness_tests.snake.games import DOWN, LEFT, MOVES, RIGHT, UP, Prescribed, make, make_vector, path, start
 
 
 def play(env, actions):

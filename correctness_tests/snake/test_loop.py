@@ -9,7 +9,6 @@ from correctness_tests.quick import quick
 from correctness_tests.snake.loops import LOOPS, Inputs, check, fresh, options_of, passes_a_multiple, timed
 from correctness_tests.snake.problem import build, differences
 from correctness_tests.updates import assert_same
-from correctness_tests.waiting import limit
 from perf_tests.recorded import benchmarks
 from rl_impls import backends
 from rl_impls.backends import BackendUnavailable
@@ -24,8 +23,6 @@ TIMED = {
 IN_GATE = [name for name, one in TIMED.items() if one.tier == "gate"]
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-limited = limit("a loop's thread")
 
 
 @pytest.mark.parametrize("name", quick(IN_GATE, list(TIMED)))

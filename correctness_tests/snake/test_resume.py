@@ -7,11 +7,8 @@ from correctness_tests.quick import quick
 from correctness_tests.snake.loops import LOOPS, Inputs, assert_played_alike, follow, fresh, full_ring, timed
 from correctness_tests.snake.problem import assert_trained_alike, build
 from correctness_tests.updates import assert_same
-from correctness_tests.waiting import limit
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-limited = limit("a loop's thread")
 
 
 def split(inputs):

@@ -5,7 +5,6 @@ import pytest
 
 from correctness_tests.quick import quick
 from correctness_tests.snake.problem import differences, problem, trainer
-from correctness_tests.waiting import limit
 from rl_impls.common.parts import part_of
 
 LEARNERS = quick(
@@ -14,8 +13,6 @@ LEARNERS = quick(
      ("jax", "full"), ("jax", "bfloat16")],
 )  # fmt: skip
 UPDATES = 6
-
-limited = limit("the second process")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 

@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 
 from correctness_tests.treasurehunt.hunts import build, hunt
-from correctness_tests.waiting import alive, children, limit, started, until
+from correctness_tests.waiting import alive, children, started, until
 from rl_impls.common.workers import WorkersEnded
 from rl_impls.treasurehunt.agent import TreasurehuntAgents
 
 ROOT = Path(__file__).parents[2]
-
-limited = limit("the agents' processes")
 
 
 def make(given, backend="torch", form="processes", **changes):
