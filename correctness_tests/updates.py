@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from perf_tests.bench import leaves
 from rl_impls import backends
 
 from .reference import in_float64
@@ -55,3 +56,19 @@ def assert_same(got, wanted):
         got, wanted = [got[name] for name in wanted], wanted.values()
     for one, other in zip(got, wanted, strict=True):
         np.testing.assert_array_equal(one, other, strict=True)
+
+
+def assert_goes_on(before, after, batches, rtol):
+    """Assert that an update goes on from the state of another after two batches; each is a result of `learner`."""
+    (first, update_first), (second, update_second) = before, after
+    for batch in batches[:2]:
+        update_first(batch)
+    state = first.state()
+    kept = {name: value.copy() for name, value in state.items()}
+    second.load_state(state)
+    assert_same(second.state(), kept)
+    for batch in batches[2:4]:
+        for wanted, got in zip(leaves(update_first(batch)), leaves(update_second(batch)), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=rtol, atol=rtol * np.abs(wanted).max())
+    assert_same(state, kept)
+    assert first.state()["step"] == second.state()["step"]

@@ -47,5 +47,3 @@ def test_serve_is_an_option_of_train_and_evaluate(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_neuronx", None)
     with pytest.raises(SystemExit, match=r"^evaluate: neuron: torch_neuronx is not installed"):
         main(["evaluate", path, "--serve", "neuron"])
-    with pytest.raises(SystemExit, match=r"^train: onnx computes no gradients; train with .* --serve onnx$"):
-        main(["train", str(tmp_path / "other"), "--backend", "onnx"])

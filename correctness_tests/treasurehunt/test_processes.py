@@ -109,50 +109,6 @@ def test_agents_end_when_the_loop_is_garbage_collected(given):
     assert not any(map(alive, pids))
 
 
-INTERRUPTED = """
-import multiprocessing, signal
-from correctness_tests.treasurehunt.hunts import build, hunt
-
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores SIGINT
-    config, epochs = hunt(1, num_worlds=2)
-    loop = build("epoch", "torch", config, epochs[0], "processes")
-    loop(*epochs[0])
-    print(*(child.pid for child in multiprocessing.active_children()), flush=True)
-    while True:
-        loop(*epochs[0])
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("send", "code"), [(signal.SIGINT, (130, -signal.SIGINT)), (signal.SIGKILL, (-9,))])
-def test_agents_end_with_the_main_process(tmp_path, send, code):
-    script = tmp_path / "interrupted.py"
-    script.write_text(INTERRUPTED)
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    options = {"env": environment, "stderr": subprocess.PIPE, "start_new_session": True}
-    with started([sys.executable, str(script)], **options) as first:
-        pids = [int(pid) for pid in first.stdout.readline().split()]
-        assert len(pids) == 2
-        assert all(map(alive, pids))
-        os.killpg(first.pid, send) if send == signal.SIGINT else first.kill()
-        _, errors = first.communicate()
-    assert first.returncode in code
-    assert ("KeyboardInterrupt" in errors) == (send == signal.SIGINT)
-    assert errors.count("Traceback") == (send == signal.SIGINT)  # agents print no traceback
-    until(lambda: not any(map(alive, pids)), "the agents to end")
-
-
-@pytest.mark.slow
-def test_error_of_an_agent_reaches_the_caller(given):
-    loop = make(given)
-    pids = children()
-    *turns, rows, taus, noise = given[1][0]
-    with pytest.raises(RuntimeError, match=r"^agent 0 failed: RuntimeError: .*size of tensor"):
-        loop(*turns, rows, taus[..., :3, :], noise)
-    assert not any(map(alive, pids))
-
-
 @pytest.mark.slow
 def test_agent_that_cannot_be_built_ends_all(given):
     config, _ = given
@@ -163,9 +119,17 @@ def test_agent_that_cannot_be_built_ends_all(given):
 
 
 @pytest.mark.slow
+def test_error_of_an_agent_reaches_the_caller(given):
+    loop, pids = make(given), children()
+    *turns, rows, taus, noise = given[1][0]
+    with pytest.raises(RuntimeError, match=r"^agent 0 failed: RuntimeError: .*size of tensor"):
+        loop(*turns, rows, taus[..., :3, :], noise)
+    assert not any(map(alive, pids))
+
+
+@pytest.mark.slow
 def test_stopped_agent_is_named_and_all_end(given):
-    loop = make(given, worker_timeout=5.0)
-    pids = children()
+    loop, pids = make(given, worker_timeout=5.0), children()
     os.kill(max(pids), signal.SIGSTOP)
     with pytest.raises(WorkersEnded, match=r"^agent 1 did not answer for 5 s: the process hangs or is stopped$"):
         loop(*given[1][0])
