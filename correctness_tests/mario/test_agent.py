@@ -8,9 +8,8 @@ import re
 import numpy as np
 import pytest
 
-from correctness_tests.mario.agent_sizes import FIGURES, SMALL
 from correctness_tests.waiting import children
-from correctness_tests.workload_agents import as_options
+from correctness_tests.workload_agents import FIGURES, SMALL, as_options, make
 from rl_impls import params
 from rl_impls.common import runs
 from rl_impls.common.workers import WorkersEnded
@@ -26,7 +25,7 @@ def trained(tmp_path_factory):
     folder, printed = tmp_path_factory.mktemp("mario") / "run", io.StringIO()
     args = ["--norm", "batch", "--sampling", "prioritised", "--beta-increment", "0.01", "--steps", "80", "--seed", "3"]
     with contextlib.redirect_stdout(printed):
-        main(["train", "--output-dir", str(folder), *as_options(SMALL), *args])
+        main(["train", "--output-dir", str(folder), *as_options(SMALL["mario"]), *args])
     return folder, printed.getvalue()
 
 
@@ -46,7 +45,7 @@ def loaded(checkpoint):
 
 def test_seed_and_initialisation_set_the_weights_at_the_start():
     first, again, other, uniform = (
-        MarioAgent(seed=seed, init=init, **SMALL) for seed, init in ((1, "he"), (1, "he"), (2, "he"), (1, "uniform"))
+        make("mario", seed=seed, init=init) for seed, init in ((1, "he"), (1, "he"), (2, "he"), (1, "uniform"))
     )
     np.testing.assert_equal(again.state(), first.state())
     assert other.seed != first.seed  # that of the games
@@ -117,11 +116,11 @@ def test_rates_are_those_of_all_epochs_since_the_last_lines(loaded):
 
 def test_the_seed_of_an_evaluation_sets_its_episodes(loaded):
     first, again, other = (loaded.evaluate(3, seed) for seed in (0, 0, 1))
-    assert list(first) == FIGURES
+    assert list(first) == FIGURES["mario"]
     assert set(first["distance"]) <= {0.0, 1.0}
     assert (first["length"] >= 1).all()
     np.testing.assert_equal(again, first)
-    assert any((other[name] != first[name]).any() for name in FIGURES)
+    assert any((other[name] != first[name]).any() for name in first)
 
 
 def test_evaluating_a_checkpoint_starts_no_processes(checkpoint, loaded):

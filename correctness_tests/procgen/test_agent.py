@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from correctness_tests.procgen.agent_sizes import SMALL
+from correctness_tests.workload_agents import SMALL
 from correctness_tests.procgen.loops import made, numbers
 from rl_impls import params
 from rl_impls.procgen.agent import ProcgenAgent
@@ -23,7 +23,7 @@ def make():
     agents = []
 
     def small(**config):
-        agents.append(ProcgenAgent(**{"seed": 3, **SMALL, **config}))
+        agents.append(ProcgenAgent(**{"seed": 3, **SMALL["procgen"], **config}))
         return agents[-1]
 
     yield small
@@ -116,7 +116,7 @@ def test_evaluation_plays_another_game_or_mode(make):
     assert list(found) == ["held_out_return", "held_out_score", "held_out_length"]  # no level was trained on
     np.testing.assert_equal(found, {name: other[name] for name in found})
     assert list(agent.evaluate(2, seed=5, mode="hard")) == list(found)
-    np.testing.assert_equal(agent.evaluate(2, seed=5, game=SMALL["game"], mode="easy"), own)
+    np.testing.assert_equal(agent.evaluate(2, seed=5, game=SMALL["procgen"]["game"], mode="easy"), own)
     with pytest.raises(ValueError, match=r"^game='chess' should be "):
         agent.evaluate(2, seed=5, game="chess")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from correctness_tests.procgen.agent_sizes import FIGURES
+from correctness_tests.workload_agents import FIGURES
 from rl_impls.common.checks import LARGEST
 from rl_impls.common.procgen_env import GAMES, NONE, Episodes, ProcgenVectorEnv
 from rl_impls.procgen._numpy import logits_and_values, sample_actions
@@ -74,7 +74,7 @@ def act(params, obs, rng):
 def test_evaluation_takes_the_likeliest_actions_or_samples_them_by_its_seed(deterministic):
     config, params = Config(backend="numpy", game="bossfight", levels=10), init_net(np.random.default_rng(0))
     found = evaluate(config, params, 2, seed=4, deterministic=deterministic)
-    assert list(found) == FIGURES
+    assert list(found) == FIGURES["procgen"]
     for name, levels in (("training", {}), ("held_out", {"start_level": HELD_OUT, "num_levels": UNSEEN})):
         envs = ProcgenVectorEnv(**config.env(4) | {"num_envs": 2} | levels, threads=1)
         wanted, obs, rng = {}, envs.observe(), None if deterministic else np.random.default_rng(4)

@@ -18,7 +18,7 @@ from rl_impls.procgen import cluster
 from rl_impls.procgen.agent import ProcgenAgent
 from rl_impls.procgen.problem import impala, ppo
 
-from .agent_sizes import SMALL
+from correctness_tests.workload_agents import SMALL
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 MAKE = {"ppo": functools.partial(ppo, epochs=2), "impala": impala}
@@ -191,7 +191,7 @@ def test_cluster_without_free_cores_is_an_error_and_stays_connected(nodes, build
 
 def test_agent_starts_and_ends_a_local_cluster(ray, tmp_path):
     before, on_sigterm = ray_processes(), signal.getsignal(signal.SIGTERM)
-    agent = ProcgenAgent(seed=0, cluster=cluster.LOCAL, **{**SMALL, "actors": 2})
+    agent = ProcgenAgent(seed=0, cluster=cluster.LOCAL, **{**SMALL["procgen"], "actors": 2})
     try:
         agent.learn()
         assert signal.getsignal(signal.SIGTERM) is on_sigterm

@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 
+from correctness_tests import workload_agents
 from correctness_tests.commands import python
 from correctness_tests.draws import assert_as_often, assert_distributed, assert_each_for_itself
 from correctness_tests.reference import in_float64
@@ -16,7 +17,7 @@ from rl_impls.snake.agent import Config, SnakeAgent, draw_chunk, play
 from rl_impls.snake.env import DRAWS
 from rl_impls.snake.memory import FIELDS
 
-SMALL = {"hidden": 16, "batch_size": 32, "warm_up": 64, "capacity": 500, "target_frequency": 256}
+SMALL = workload_agents.SMALL["snake"]
 TIMES = 300  # number of chunks sampled to estimate frequencies
 
 
