@@ -114,3 +114,10 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread_in_workloads(request):
+    """Use one torch thread in the tests of a workload."""
+    if request.path.relative_to(FOLDER).parts[0] in WORKLOADS:
+        request.getfixturevalue("one_thread")

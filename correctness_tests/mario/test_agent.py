@@ -16,8 +16,6 @@ from rl_impls.common.workers import WorkersEnded
 from rl_impls.mario.__main__ import main
 from rl_impls.mario.agent import MarioAgent
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):

@@ -1,7 +1,6 @@
 """Collectors: frame skip, ends of episodes, frame stacks, random actions, and resuming from a state."""
 
 import numpy as np
-import pytest
 
 from correctness_tests.mario.pipelines import ListSender, config_of
 from rl_impls.common.procgen_env import ProcgenVectorEnv
@@ -11,8 +10,6 @@ from rl_impls.mario.collectors import Collector
 from rl_impls.mario.evaluation import evaluate
 from rl_impls.mario.games import ProcgenGame, make_game
 from rl_impls.mario.options import FORMS
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def collector(index=0):

@@ -19,8 +19,6 @@ from rl_impls.mario.memory import FrameReplay, PrioritisedReplay
 from rl_impls.mario.net import init_net
 from rl_impls.mario.options import FORMS
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 EPOCHS, STREAMS = 4, 4
 
 

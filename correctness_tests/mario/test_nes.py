@@ -146,7 +146,6 @@ def test_an_action_is_repeated_for_four_frames_or_until_the_episode_ends(make):
     assert (episode.length, episode.distance > 200) == (length, True)
 
 
-@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("form", ["full", "naive"])
 def test_the_pipeline_plays_super_mario_bros(installed, form):
     epochs = 6

@@ -12,8 +12,6 @@ from rl_impls.mario.net import KERNELS, STRIDES, has_norm, init_net, shapes
 from rl_impls.mario.options import FORMS, Options
 from rl_impls.mario.problem import net, pictures
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 NORMS = ("none", "batch")
 TORCH = [{}, {"memory_format": "channels_last", "images": "uint8", "relu": "inplace"}]
 

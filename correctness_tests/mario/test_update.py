@@ -14,8 +14,6 @@ from rl_impls.mario import _numpy
 from rl_impls.mario.net import is_running
 from rl_impls.mario.options import FORMS as OPTIONS
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 FORMS = [("torch", "naive"), ("torch", "full"), ("jax", "full")]
 NORMS = ["none", "batch"]
 FREE = {"max_grad_norm": 1e9}  # nothing is clipped

@@ -11,8 +11,6 @@ from .agents import make
 
 SMALL = {"backend": "torch", "capacity": 600, "warm_up": 20, "train_frequency": 8}
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 class Recorded(PirlEnv):
     def __init__(self):

@@ -10,7 +10,7 @@ from correctness_tests.procgen.problem import build
 from correctness_tests.quick import quick
 from correctness_tests.updates import apart, assert_same
 
-pytestmark = pytest.mark.usefixtures("one_thread", "installed")
+pytestmark = pytest.mark.usefixtures("installed")
 
 
 @pytest.mark.parametrize("form", quick(["full"], ["full", "naive"]))

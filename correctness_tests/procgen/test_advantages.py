@@ -9,8 +9,6 @@ from correctness_tests.procgen.problem import build
 from correctness_tests.strategies import SEEDS
 from rl_impls import backends
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 EXACT = [("numpy", "naive"), ("numpy", "full"), ("torch", "naive"), ("torch", "full")]  # these compute in float64
 ALL = [*EXACT, ("jax", "full")]
 UNIT = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1))

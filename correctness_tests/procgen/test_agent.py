@@ -15,7 +15,7 @@ from rl_impls import params
 from rl_impls.procgen.agent import ProcgenAgent
 from rl_impls.procgen.learners import PARTS
 
-pytestmark = pytest.mark.usefixtures("one_thread", "installed")
+pytestmark = pytest.mark.usefixtures("installed")
 
 
 @pytest.fixture

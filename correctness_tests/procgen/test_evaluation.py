@@ -11,8 +11,6 @@ from rl_impls.procgen.agent import Config
 from rl_impls.procgen.evaluation import HELD_OUT, RANGES, UNSEEN, evaluate, level_sets, play_episodes, score
 from rl_impls.procgen.net import init_net
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 def test_score_is_normalised_by_the_ranges_of_the_paper():
     assert score(np.array([13.0]), "coinrun", "easy") == pytest.approx(1.6)

@@ -35,7 +35,7 @@ def pair(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_two_updates_on_half_batches_equal_two_on_the_whole(pair, one_thread):
+def test_two_updates_on_half_batches_equal_two_on_the_whole(pair):
     losses, weights = updates()
     for name, value in weights.items():
         np.testing.assert_allclose(pair[f"update.{name}"], value, atol=2e-6)
@@ -59,14 +59,14 @@ def gradient(**changed):
 
 
 @pytest.mark.usefixtures("silent_partner")
-def test_the_average_of_all_gradients_is_clipped(one_thread):
+def test_the_average_of_all_gradients_is_clipped():
     found = gradient(processes=2, max_grad_norm=1e-4)
     norm = np.sqrt(sum(np.square(each).sum() for each in found.values()))
     assert norm == pytest.approx(1e-4, rel=0.02)
 
 
 @pytest.mark.usefixtures("silent_partner")
-def test_gradients_are_averaged_and_not_summed(one_thread):
+def test_gradients_are_averaged_and_not_summed():
     alone, found = gradient(max_grad_norm=1e9), gradient(processes=2, max_grad_norm=1e9)
     for name, value in alone.items():
         np.testing.assert_allclose(found[name], value / 2, rtol=1e-4, atol=1e-6 * np.abs(value).max(), err_msg=name)
@@ -84,7 +84,7 @@ def test_deviation_of_all_advantages_is_about_their_common_mean():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "tolerance"), [("a2c", 2e-3), ("ppo", 0.02)])
-def test_loop_in_two_processes_equals_that_in_one(algorithm, tolerance, pair, one_thread):
+def test_loop_in_two_processes_equals_that_in_one(algorithm, tolerance, pair):
     whole, start = loop(algorithm), LOOPS[algorithm]["params"]
     for name in ("rewards", "ended"):
         np.testing.assert_array_equal(pair[f"{algorithm}.{name}"], whole[f"{algorithm}.{name}"])

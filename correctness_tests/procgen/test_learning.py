@@ -23,7 +23,7 @@ ALGORITHMS = {
     "impala in processes": {"algorithm": "impala", "learning_rate": 7e-4, "actors": 2, "lag": 1},
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from rl_impls.common.procgen_env import FRAME
 from rl_impls.procgen._numpy import logits_and_values
 from rl_impls.procgen.rollouts import draw_uniforms, minibatches
 
-pytestmark = pytest.mark.usefixtures("one_thread", "installed")
+pytestmark = pytest.mark.usefixtures("installed")
 FORMS = [("torch", "naive"), ("torch", "full"), ("jax", "full")]
 
 

@@ -11,8 +11,6 @@ from correctness_tests.reference import in_float64
 from correctness_tests.updates import assert_is_gradient, gradient_of
 from rl_impls.procgen import _numpy
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 UNCLIPPED = {"max_grad_norm": 1e9}
 POLICY = {"value_weight": 0.0, "entropy_weight": 0.0, **UNCLIPPED}
 

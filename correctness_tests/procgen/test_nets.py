@@ -13,8 +13,6 @@ from rl_impls.procgen.net import init_net
 from rl_impls.procgen.options import FORMS
 from rl_impls.procgen.problem import pictures, random_weights
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 NETWORKS = [("numpy", "full"), ("torch", "naive"), ("torch", "full"), ("jax", "full")]
 ACTING = [("torch", "naive"), ("torch", "full"), ("jax", "full")]
 

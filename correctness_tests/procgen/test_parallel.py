@@ -16,7 +16,7 @@ from rl_impls.procgen.options import FORMS
 from rl_impls.procgen.parallel import ParallelLoop
 from rl_impls.procgen.rollouts import Rollout
 
-pytestmark = pytest.mark.usefixtures("one_thread", "installed")
+pytestmark = pytest.mark.usefixtures("installed")
 
 
 def assert_alike(got, wanted):

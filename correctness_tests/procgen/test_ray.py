@@ -20,7 +20,7 @@ from rl_impls.procgen.problem import impala, ppo
 
 from correctness_tests.workload_agents import SMALL
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
+pytestmark = pytest.mark.slow
 MAKE = {"ppo": functools.partial(ppo, epochs=2), "impala": impala}
 
 

@@ -12,8 +12,6 @@ from correctness_tests.reference import in_float64
 from correctness_tests.updates import assert_goes_on, gradient_of
 from perf_tests.recorded import benchmarks
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 FORMS = [("torch", "naive"), ("torch", "full"), ("jax", "full")]
 EPS = {"ppo_update": 1e-5, "a2c_update": 1e-5, "impala_update": 0.01}
 MOMENTS = {"ppo_update": ("first", "second"), "a2c_update": ("second",), "impala_update": ("second",)}

@@ -6,8 +6,6 @@ import pytest
 from rl_impls.snake._numpy import q_values
 from rl_impls.snake.dqn import DQNAgent
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 STATE = np.float32([1, 0])
 
 

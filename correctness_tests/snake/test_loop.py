@@ -22,8 +22,6 @@ TIMED = {
 }
 IN_GATE = [name for name, one in TIMED.items() if one.tier == "gate"]
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @pytest.mark.parametrize("name", quick(IN_GATE, list(TIMED)))
 def test_a_loop_matches_the_plain_loop_on_the_timed_inputs(name, seed, unavailable):

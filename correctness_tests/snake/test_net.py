@@ -23,8 +23,6 @@ GAMMA = 0.99
 LEARNERS = [("torch", "naive"), ("torch", "full"), ("jax", "naive"), ("jax", "full")]
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 def test_huber_loss_is_quadratic_up_to_one_and_linear_beyond():
     errors = np.array([0, 0.5, -0.5, 1, -1, 2, -3])

@@ -8,8 +8,6 @@ from correctness_tests.snake.loops import LOOPS, Inputs, assert_played_alike, fo
 from correctness_tests.snake.problem import assert_trained_alike, build
 from correctness_tests.updates import assert_same
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 def split(inputs):
     """Return the arguments of two calls that make half of the steps and updates each."""

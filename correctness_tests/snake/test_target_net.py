@@ -13,9 +13,6 @@ LEARNERS = quick(
      ("jax", "full"), ("jax", "bfloat16")],
 )  # fmt: skip
 UPDATES = 6
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 @pytest.fixture(scope="module")
 def given():
     """Return a configuration with a target net that values each move 2 higher, and batches."""

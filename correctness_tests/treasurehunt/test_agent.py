@@ -21,8 +21,6 @@ FRAME, ROWS = 6 * 5 * 5, 7  # frame size, and rows of the memory per episode
 KINDS = [("full", "torch"), ("full", "jax"), ("compiled", "jax"), ("keyed", "jax")]
 DRAWN = "reset_draws", "draws", "taus", "explore", "random_actions", "rows", "train_taus", "noise"
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 class Recorded(TreasurehuntAgents):
     """Agents that record the random arguments of each epoch."""

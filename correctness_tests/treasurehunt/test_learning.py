@@ -7,7 +7,7 @@ import pytest
 
 from rl_impls.treasurehunt.agent import TreasurehuntAgents
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
+pytestmark = pytest.mark.slow
 
 SEEDS = 0, 1, 2
 EPOCHS, LAST, EPISODES = 600, 100, 100

@@ -51,8 +51,6 @@ QUICK_TOGETHER = [*[epochs for epochs in QUICK_EPOCHS if epochs in TOGETHER and 
 
 given = functools.cache(functools.partial(hunt, 1))
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @functools.cache
 def made(op, form, backend, num_worlds):

@@ -11,8 +11,6 @@ from correctness_tests.treasurehunt.problem import AGENTS, agent, problem, torch
 from correctness_tests.updates import assert_is_gradient
 from rl_impls.treasurehunt import _numpy
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @pytest.mark.parametrize(("batch_size", "num_online", "num_targets"), [(6, 5, 5), (4, 3, 7)])
 @given(seed=SEEDS)

@@ -9,8 +9,6 @@ from rl_impls import backends
 from rl_impls.treasurehunt.problem import HIDDEN, LOOKED_UP, STATE
 from rl_impls.treasurehunt.vector_env import ArrayWorlds, CellWorlds
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 def example_of(op):
     """Return the configuration of small nets for three agents, and the arguments [N, ...] of an op."""

@@ -34,8 +34,6 @@ RATE, NORM, TAU = (CONFIG[name] for name in ("learning_rate", "max_grad_norm", "
 PARTS = "online", "target", "first", "second"
 UPDATES = 3
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 def test_update_is_adam_on_the_clipped_gradient_then_a_soft_update_of_the_target():
     config, batches = in_float64(problem(9, batches=UPDATES))
