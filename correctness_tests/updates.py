@@ -1,6 +1,7 @@
 """Ops and updates of all workloads: how tests build them, and compare gradients, weights and states."""
 
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -72,3 +73,14 @@ def assert_goes_on(before, after, batches, rtol):
             np.testing.assert_allclose(got, wanted, rtol=rtol, atol=rtol * np.abs(wanted).max())
     assert_same(state, kept)
     assert first.state()["step"] == second.state()["step"]
+
+
+def seconds_of_phases(loop, *args):
+    """Call a loop after a reset; return the seconds of its phases, and assert that they add up to those of the call."""
+    loop.reset()
+    assert not any(loop.phases().values())
+    start = perf_counter()
+    loop(*args)
+    seconds, whole = loop.phases(), perf_counter() - start
+    assert 0.5 * whole < sum(seconds.values()) <= whole
+    return seconds
