@@ -6,8 +6,10 @@ import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
+from rl_impls.common.procgen_env import ProcgenVectorEnv
 from rl_impls.pirl.env import PirlEnv
 from rl_impls.snake.env import SnakeEnv
+from rl_impls.snake.vector_env import SnakeVectorEnv
 from rl_impls.treasurehunt.env import TreasurehuntEnv
 from rl_impls.treasurehunt.vector_env import Settings
 
@@ -62,3 +64,29 @@ def test_step_outside_an_episode_is_refused_and_changes_nothing(workload):
     np.testing.assert_array_equal(env.render() if env.render_mode else env.state, shown)
     env.reset()
     env.step(action)
+
+
+VECTOR = {"snake": lambda: SnakeVectorEnv(4), "procgen": lambda: ProcgenVectorEnv("chaser", 4, seed=0, threads=1)}
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("workload", VECTOR)
+def test_seed_fixes_all_games_and_no_result_is_overwritten(workload):
+    env = VECTOR[workload]()
+
+    def course(seed):
+        results = [env.reset(seed=seed)[0]]
+        copies = [results[0].copy()]
+        for action in range(30):
+            *arrays, infos = env.step(np.full(4, action % 4))
+            arrays.append(infos.get("level_seed", arrays[0]))
+            results += arrays
+            copies += [array.copy() for array in arrays]
+        np.testing.assert_equal(results, copies)
+        return copies
+
+    first = course(3)
+    assert len(np.unique(first[0], axis=0)) > 2
+    np.testing.assert_equal(course(3), first)
+    assert not np.array_equal(course(4)[0], first[0])
+    env.close()

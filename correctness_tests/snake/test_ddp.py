@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from correctness_tests.snake.problem import assert_trained_alike, problem, trainer
-from correctness_tests.updates import assert_same
+from correctness_tests.updates import assert_goes_on, assert_same
 from correctness_tests.waiting import SECONDS, alive, at_most, children, started, until
 from rl_impls.common.workers import WorkersEnded
 
@@ -89,15 +89,8 @@ def test_reset_restores_both_processes(given, two):
 
 
 def test_a_loaded_state_goes_on_like_one_process(given, one, two):
-    step, update = two
-    one[1](given[1][0])
-    one[0].sync_target()
-    state = one[0].state()
-    step.load_state(state)
-    assert_same(step.state(), state)
-    for batch in given[1][1:]:
-        assert update(batch) == pytest.approx(one[1](batch), rel=1e-5)
-    assert_trained_alike(step.params, one[0].params, given[0]["learning_rate"], UPDATES)
+    assert_goes_on(one, two, given[1], 1e-5)
+    assert_trained_alike(two[0].params, one[0].params, given[0]["learning_rate"], UPDATES)
 
 
 def test_batches_of_odd_or_other_size_are_refused(given, two):

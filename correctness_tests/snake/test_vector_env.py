@@ -11,28 +11,6 @@ from gymnasium.utils.env_checker import data_equivalence
 from correctness_tests.snake.games import BOARDS, DRAWS, N, Prescribed, make, make_vector, start
 
 
-def test_a_seed_fixes_all_games():
-    def course(seed):
-        env, rng = make_vector(n=16), np.random.default_rng(0)
-        return np.array([env.reset(seed=seed)[0], *(env.step(rng.integers(4, size=16))[0] for _ in range(50))])
-
-    np.testing.assert_array_equal(course(3), course(3))
-    assert not np.array_equal(course(3)[0], course(4)[0])
-    assert len(np.unique(course(3)[0], axis=0)) > 8
-
-
-def test_arrays_of_a_step_are_new():
-    env = make_vector(n=4)
-    kept = [env.reset(seed=0)[0]]
-    copies = [kept[0].copy()]
-    for _ in range(30):
-        obs, *others = env.step(np.zeros(4, int))[:4]
-        kept += [obs, *others]
-        copies += [array.copy() for array in (obs, *others)]
-    for array, copied in zip(kept, copies):
-        np.testing.assert_array_equal(array, copied)
-
-
 @pytest.fixture
 def sync():
     """Yield Gymnasium's own vector environment over plain games, with autoreset in the same step."""
