@@ -13,7 +13,6 @@ from rl_impls.treasurehunt.vector_env import ACTIONS, DRAWS, CellWorlds, Setting
 
 SMALL = {"num_agents": 2, "height": 6, "width": 6, "turns": 6, "spawn": 0.1}
 BATCH = 10
-GREEDY = 1e-4  # an action counts as greedy if its value is within this distance of the best
 
 
 def build(op, backend, config, example, form="full", **options):
