@@ -1,5 +1,7 @@
 """Gymnasium environments: the API, and calls that are refused and change nothing."""
 
+import math
+
 import gymnasium
 import numpy as np
 import pytest
@@ -35,6 +37,20 @@ def test_registered_environment_passes_the_gymnasium_checker(name, options, shap
     assert (made.observation_space.shape, made.observation_space.dtype) == (shape, np.float32)
     assert made.action_space.n == actions
     check_env(made.unwrapped, skip_render_check=not options)
+
+
+IMPOSSIBLE = [
+    *((PirlEnv, {"sigma": sigma}) for sigma in (-0.5, math.nan, math.inf, False, "1")),
+    *((SnakeEnv, options) for options in ({"starting_blocks": 5}, {"dist_to_border": 5}, {"max_steps": 2.5})),
+    *((Settings, options) for options in ({"num_agents": 442}, {"radius": 22})),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), IMPOSSIBLE)
+def test_impossible_settings_are_refused(kind, options):
+    [(name, value)] = options.items()
+    with pytest.raises(ValueError, match=f"^{name}={value!r} should be "):
+        kind(**options)
 
 
 @pytest.mark.parametrize(("workload", "action"), BAD)

@@ -105,13 +105,6 @@ def test_a_board_is_drawn_in_letters():
     assert env.render() == "*....\n.....\noo@..\n.....\n....."
 
 
-@pytest.mark.parametrize("options", [{"starting_blocks": 5}, {"dist_to_border": 3, "dim": 6}, {"max_steps": 2.5}])
-def test_an_impossible_geometry_is_refused(options):
-    name, value = next(iter(options.items()))
-    with pytest.raises(ValueError, match=f"^{name}={value} should be "):
-        make(**options)
-
-
 @pytest.mark.parametrize("maker", [make, make_vector])
 def test_a_bad_state_is_refused(maker):
     env = maker()
