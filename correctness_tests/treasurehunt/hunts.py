@@ -1,10 +1,11 @@
 """Small training loops with their random draws, and a plain loop in float64 that replays recorded actions."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 
 from correctness_tests.reference import in_float64
+from correctness_tests.treasurehunt.problem import build
 from rl_impls import backends
 from rl_impls.treasurehunt import _numpy
 from rl_impls.treasurehunt.memory import FRAMES, Memory, gather
@@ -13,12 +14,6 @@ from rl_impls.treasurehunt.vector_env import ACTIONS, DRAWS, CellWorlds, Setting
 
 SMALL = {"num_agents": 2, "height": 6, "width": 6, "turns": 6, "spawn": 0.1}
 BATCH = 10
-
-
-def build(op, backend, config, example, form="full", **options):
-    """Build an op that takes and returns NumPy arrays."""
-    options = replace(backends.forms("treasurehunt")[form], **options)
-    return backends.get(backend).build("treasurehunt", op, config, example, options)
 
 
 def settings_of(config):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from correctness_tests.treasurehunt.hunts import build, hunt
+from correctness_tests.treasurehunt.hunts import hunt
+from correctness_tests.treasurehunt.problem import build, called
 from rl_impls import backends
 from rl_impls.treasurehunt import _numpy
 
@@ -48,32 +49,27 @@ def problem():
     return config, (states, rng.random((2, 3, _numpy.QUANTILES), np.float32), noise)
 
 
-def on_device(backend, arrays):
-    return tuple(map(backends.get(backend).to_device, arrays))
-
-
 def test_first_call_compiles_what_the_cache_holds_and_leaves_the_cache_enabled(events):
     import jax
 
     config, arrays = problem()
-    arrays = on_device("jax", arrays)
-    build("forward", "jax", config, arrays)(*arrays)
+    args = tuple(map(backends.get("jax").to_device, arrays))
+    build("forward", "jax", config, arrays)(*args)
     call = build("first_call", "jax", config, arrays)
     for _ in range(2):
         events.clear()
-        call(*arrays)
+        call(*args)
         assert COMPILED in events
         assert HIT not in events
     assert jax.config.jax_enable_compilation_cache
-    build("forward", "jax", config, arrays)(*arrays)
+    build("forward", "jax", config, arrays)(*args)
     assert HIT in events
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_first_call_returns_what_forward_returns(backend):
     config, arrays = problem()
-    arrays = on_device(backend, arrays)
-    forward = build("forward", backend, config, arrays)(*arrays)
-    first_call = build("first_call", backend, config, arrays)(*arrays)
-    to_host = backends.get(backend).to_host
-    np.testing.assert_array_equal(to_host(first_call), to_host(forward))
+    forward, first_call = (
+        called(build(op, backend, config, arrays), backend, *arrays) for op in ("forward", "first_call")
+    )
+    np.testing.assert_array_equal(first_call, forward)
