@@ -1,16 +1,20 @@
 """The agent: Q-values, action selection, training and checkpoints."""
 
+import json
 from time import perf_counter
+
 import numpy as np
 import pytest
+
 from correctness_tests.quick import quick
 from rl_impls.backends import BackendUnavailable
 from rl_impls.common.parts import part_of
-from rl_impls.pirl._numpy import q_values
-import json
 from rl_impls.pirl.__main__ import main
+from rl_impls.pirl._numpy import q_values
 from rl_impls.pirl.agent import PirlAgent
-from .agents import STATES, everything, fill, make
+
+from .problem import STATES, everything, fill, make
+
 
 def same(got, wanted):
     assert got.keys() == wanted.keys()

@@ -7,7 +7,7 @@ import pytest
 
 from rl_impls.pirl.env import PirlEnv
 
-from .agents import make
+from .problem import make
 
 SMALL = {"backend": "torch", "capacity": 600, "warm_up": 20, "train_frequency": 8}
 

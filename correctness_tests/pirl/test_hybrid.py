@@ -5,15 +5,13 @@ import sys
 import numpy as np
 import pytest
 
-from correctness_tests.pirl.problem import build, config_of, slow, small_net
+from correctness_tests.pirl.problem import SMALL, build, config_of, slow, small_net
 from correctness_tests.workload_agents import as_options
 from rl_impls.backends import get
 from rl_impls.pirl import _numpy
 from rl_impls.pirl.__main__ import main
 from rl_impls.pirl.agent import PirlAgent
 from rl_impls.pirl.problem import training_batch
-
-from .agents import SMALL
 
 
 @pytest.mark.parametrize("backend", ["torch", slow("jax")])

@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from correctness_tests.pirl.problem import build, config_of, small_net
+from correctness_tests.pirl.problem import STATES, build, config_of, small_net
 from correctness_tests.waiting import SECONDS, until
 from rl_impls.common.batching import BatchGrid
 from rl_impls.pirl._numpy import q_values
 from rl_impls.pirl.serving import SERVERS, Batched, Load
-
-from .agents import STATES
 
 
 def doubled(size):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from correctness_tests.treasurehunt.pictures import DRAWS, hunt, in_letters, make, no_items, turn, view_in_letters
 from correctness_tests.updates import assert_same
 
