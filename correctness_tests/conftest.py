@@ -94,15 +94,25 @@ def xla(monkeypatch):
     return install_xla(monkeypatch)
 
 
+@pytest.fixture(scope="session")
+def needed(unavailable):
+    """Return a function that calls a check, such as ``backend.require``, and skips or fails the test if it fails."""
+
+    def need(check, *args):
+        try:
+            check(*args)
+        except backends.BackendUnavailable as error:
+            unavailable(error)
+
+    return need
+
+
 @pytest.fixture
-def installed(unavailable):
+def installed(needed):
     """Skip or fail a test where Procgen is not installed."""
     from rl_impls.common.procgen_env import check_installed  # imports NumPy, so not before pytest sets its threads
 
-    try:
-        check_installed()
-    except backends.BackendUnavailable as error:
-        unavailable(error)
+    needed(check_installed)
 
 
 @pytest.fixture(scope="module")

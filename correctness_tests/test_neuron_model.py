@@ -17,13 +17,10 @@ TOLERANCE = 1e-6
 
 
 @pytest.fixture(params=[*INSTALL, "hardware"])
-def line(request, monkeypatch, unavailable):
+def line(request, monkeypatch, needed):
     """Install each stand-in and return the list of its compilations, or use the hardware and return None."""
     if request.param == "hardware":
-        try:
-            backends.get("neuron").require()
-        except backends.BackendUnavailable as error:
-            unavailable(error)
+        needed(backends.get("neuron").require)
         return None
     return INSTALL[request.param](monkeypatch)
 

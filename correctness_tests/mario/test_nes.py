@@ -6,7 +6,6 @@ import pytest
 from correctness_tests.commands import hiding, python
 from correctness_tests.mario.pipelines import make as make_pipeline
 from correctness_tests.waiting import children
-from rl_impls.backends import BackendUnavailable
 from rl_impls.mario import nes
 from rl_impls.mario.games import NES, NesPlayed
 from rl_impls.mario.nes import ACTIONS, FRAME, NesGame
@@ -17,12 +16,9 @@ LONGEST = 400  # upper limit of the frames until then
 
 
 @pytest.fixture
-def installed(unavailable):
+def installed(needed):
     """Skip or fail a test if the packages are not installed."""
-    try:
-        nes.check_installed()
-    except BackendUnavailable as error:
-        unavailable(error)
+    needed(nes.check_installed)
 
 
 @pytest.fixture

@@ -2,17 +2,14 @@
 
 import pytest
 
-from rl_impls.backends import BackendUnavailable, get
+from rl_impls.backends import get
 
 LEARNERS = ("torch", "torch-cuda", "jax", "jax-cuda")
 
 
 @pytest.fixture(params=LEARNERS)
-def learner(request, unavailable):
-    try:
-        get(request.param).require()
-    except BackendUnavailable as error:
-        unavailable(error)
+def learner(request, needed):
+    needed(get(request.param).require)
     return request.param
 
 

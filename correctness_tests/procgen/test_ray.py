@@ -25,13 +25,10 @@ MAKE = {"ppo": functools.partial(ppo, epochs=2), "impala": impala}
 
 
 @pytest.fixture(scope="module")
-def ray(unavailable, tmp_path_factory):
+def ray(needed, tmp_path_factory):
     """Yield Ray, with an authentication token for this module's clusters."""
-    try:
-        check_installed("torch")
-        cluster.check_installed("torch")
-    except backends.BackendUnavailable as error:
-        unavailable(error)
+    needed(check_installed, "torch")
+    needed(cluster.check_installed, "torch")
     token = tmp_path_factory.mktemp("ray") / "token"
     token.write_text(secrets.token_hex())
     with pytest.MonkeyPatch.context() as patch:

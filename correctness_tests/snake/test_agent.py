@@ -162,11 +162,8 @@ def straight_up(sizes=(100, 16, 16, 4)):
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax", "torch-cuda", "jax-cuda"])
-def test_an_evaluation_plays_greedily_to_the_first_end_of_each_game(backend, unavailable):
-    try:
-        backends.get(backend).require()
-    except backends.BackendUnavailable as error:
-        unavailable(error)
+def test_an_evaluation_plays_greedily_to_the_first_end_of_each_game(backend, needed):
+    needed(backends.get(backend).require)
     seen = play(Config(backend, hidden=16), straight_up(), 200, seed=5)
     assert set(seen["lengths"]) == {4, 5, 6, 7}  # heads start in rows 3 to 6, and go straight up or down
     assert seen["foods"].sum() > 0

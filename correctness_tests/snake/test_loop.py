@@ -9,7 +9,6 @@ from correctness_tests.snake.problem import build, differences
 from correctness_tests.updates import assert_same, seconds_of_phases
 from perf_tests.recorded import benchmarks
 from rl_impls import backends
-from rl_impls.backends import BackendUnavailable
 from rl_impls.common.parts import part_of
 from rl_impls.common.phases import untimed
 
@@ -22,14 +21,11 @@ IN_GATE = [name for name, one in TIMED.items() if one.tier == "gate"]
 
 
 @pytest.mark.parametrize("name", quick(IN_GATE, list(TIMED)))
-def test_a_loop_matches_the_plain_loop_on_the_timed_inputs(name, seed, unavailable):
+def test_a_loop_matches_the_plain_loop_on_the_timed_inputs(name, seed, needed):
     form, backend, num_envs, train_frequency, batch_size = TIMED[name].params.values()
     inputs = timed(form, num_envs, train_frequency, batch_size, seed)
     backend, options = backends.get(backend), options_of(form, train_frequency, batch_size)
-    try:
-        backend.require()
-    except BackendUnavailable as error:
-        unavailable(error)
+    needed(backend.require)
     loop = backend.build("snake", "collect_and_learn", inputs.config, inputs.args, options)
     try:
         first, wanted = check(loop, inputs, options, backend.name)
