@@ -70,13 +70,6 @@ def test_items_are_sampled_uniformly():
     assert np.abs(counts[5:] - 0.4 * draws).max() < 5 * np.sqrt(draws * 0.4 * 0.6)
 
 
-def test_wrong_item_is_an_error_and_changes_nothing():
-    replay = small_replay(3)
-    with pytest.raises(ValueError, match="should be"):
-        replay.push(obs=np.zeros(3), action=1)
-    assert (replay.pushed, len(replay)) == (0, 0)
-
-
 def test_replay_over_slices_of_arrays_keeps_its_items_there():
     obs, actions = np.full((9, 2), 7, np.float32), np.full(9, 7, np.int32)
     replays = [Replay.over(obs=obs[k : k + 3], action=actions[k : k + 3]) for k in (0, 3)]
@@ -90,26 +83,28 @@ def test_replay_over_slices_of_arrays_keeps_its_items_there():
     assert replays[0].pushed == 5
 
 
-@pytest.mark.parametrize("batch", [0, 3])
-def test_sample_larger_than_the_replay_is_an_error(batch):
-    replay, rng = small_replay(5), np.random.default_rng(0)
-    for k in range(2):
+BAD = {
+    "item of another shape": (lambda replay, rng: replay.push(obs=np.zeros(3), action=1), "should be"),
+    "batch of 0": (lambda replay, rng: replay.sample(rng, 0), "^batch_size=0 should be from 1 to 2"),
+    "batch larger than the replay": (lambda replay, rng: replay.sample(rng, 3), "^batch_size=3 should be from 1 to 2"),
+    "negative count": ({"pushed": np.array(-1)}, "should be"),
+    "arrays of another shape": ({"obs": np.zeros((2, 3), np.float32)}, "should be"),
+    "another field": ({"more": np.zeros(2)}, "should be"),
+}
+
+
+def filled(first):
+    replay = small_replay(3)
+    for k in (first, first + 1):
         replay.push(**item(k))
+    return replay
+
+
+@pytest.mark.parametrize(("use", "message"), BAD.values(), ids=BAD)
+def test_bad_use_is_an_error_and_changes_nothing(use, message):
+    replay, rng = filled(0), np.random.default_rng(0)
     before = rng.bit_generator.state
-    with pytest.raises(ValueError, match=f"^batch_size={batch} should be from 1 to 2"):
-        replay.sample(rng, batch)
+    with pytest.raises(ValueError, match=message):
+        use(replay, rng) if callable(use) else replay.restore(filled(7).arrays() | use)
+    assert (stored(replay), replay.pushed) == ([(0, 0), (1, 1)], 2)
     assert rng.bit_generator.state == before
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [{"pushed": np.array(-1)}, {"obs": np.zeros((2, 3), np.float32)}, {"more": np.zeros(2)}],
-)
-def test_restoring_wrong_arrays_is_an_error_and_changes_nothing(changed):
-    replay, other = small_replay(3), small_replay(3)
-    for k in range(2):
-        replay.push(**item(k))
-        other.push(**item(k + 7))
-    with pytest.raises(ValueError, match="should be"):
-        replay.restore({**other.arrays(), **changed})
-    assert stored(replay) == [(0, 0), (1, 1)]
