@@ -104,6 +104,7 @@ def test_command_line_overrides_the_file(tmp_path, play):
         ("\nsteps: 0\n", (), "{file}, line 2: steps=0 should be an integer from 1 to 2147483647"),
         ("form: full\nduration: 0.0\n", (), "{file}, line 2: duration='0.0' should be a number of hours above 0"),
         ("steps: 1\nduration: 1m\n", (), "{file}, line 2: duration cannot be combined with steps"),
+        ("steps: 1\nepisodes: 2\n", (), "{file}, line 2: episodes cannot be combined with steps"),
         ("width: 5\n", ("--resume",), "--config cannot be combined with --resume, except to set "),
     ],
 )

@@ -24,13 +24,6 @@ def test_training_ends_after_a_number_of_episodes(tmp_path, capsys):
     assert SnakeAgent.load(tmp_path / "run" / runs.CHECKPOINT).config.dim == 6
 
 
-def test_a_wrong_budget_is_one_line(tmp_path):
-    file = tmp_path / "it.yaml"
-    file.write_text("steps: 1\nepisodes: 2\n")
-    with pytest.raises(SystemExit, match=f"^train: {file}, line 2: episodes cannot be combined with steps"):
-        main(["train", str(tmp_path / "agent"), "--config", str(file)])
-
-
 def net(*sizes):
     import torch
     from torch import nn
