@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from perf_tests.ops import Built
+from perf_tests.recorded import Recorder
 from rl_impls import backends
 from rl_impls.common.problem import Problem
 
@@ -51,6 +52,16 @@ def computed(problem: Problem) -> list[Any]:
     finally:
         if op.close:
             op.close()
+
+
+def after_two_calls(recorded: Recorder) -> list[Any]:
+    """Return the output and the weights of a benchmark after a reset and two calls, or one if the op allows no more."""
+    op = recorded.op
+    if op.reset:
+        op.reset()
+    for _ in range(min(2, op.problem.max_calls or 2)):
+        out = recorded.function(*recorded.args)
+    return op.output(out)
 
 
 def largest_difference(got: Any, wanted: Any, what: str = "output") -> float:

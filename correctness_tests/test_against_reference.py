@@ -12,7 +12,7 @@ from perf_tests.recorded import Benchmark, benchmarks, problem_of, record
 
 from .commands import collected
 from .quick import size
-from .reference import largest_difference, reference_output
+from .reference import after_two_calls, largest_difference, reference_output
 
 OWN_FILE = ("pirl",)  # its own file runs in another process, because torch takes long to compile its ops
 COMPILED_ALIKE = {  # ops for which torch.compile is slow and compiles code that others of their workload share
@@ -101,15 +101,6 @@ def test_a_plain_run_is_collected_without_torch_and_jax_and_each_benchmark_is_co
     compared = {f"perf_tests/test_{one.workload}.py::test_{one.op}[{one.name}]" for one in benchmarks()}
     assert timed & compared
     assert timed - compared == WITHOUT_GRID.keys(), "compare outputs with a reference, or add the reason"
-
-
-def after_two_calls(recorded):
-    op = recorded.op
-    if op.reset:
-        op.reset()
-    for _ in range(min(2, op.problem.max_calls or 2)):
-        out = recorded.function(*recorded.args)
-    return op.output(out)
 
 
 def assert_same_output(problem, got, wanted, any_precision=False):
