@@ -221,8 +221,6 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def counts(self):
-        if not hasattr(self, "transport"):
-            return
         found = balanced(self.transport.counters())
         assert found["produced"].tolist() == self.produced
         assert found["delivered"].tolist() == self.taken.counts()

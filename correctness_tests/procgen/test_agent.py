@@ -20,11 +20,13 @@ pytestmark = pytest.mark.usefixtures("installed")
 
 @pytest.fixture
 def make():
+    """Return a function that makes a small agent, or loads one from a file; they are closed after the test."""
     agents = []
 
-    def small(**config):
-        agents.append(ProcgenAgent(**{"seed": 3, **SMALL["procgen"], **config}))
-        return agents[-1]
+    def small(load=None, **config):
+        made = ProcgenAgent.load(load, **config) if load else ProcgenAgent(**{"seed": 3, **SMALL["procgen"], **config})
+        agents.append(made)
+        return made
 
     yield small
     for agent in agents:
@@ -101,11 +103,8 @@ def test_ppo_makes_no_further_update_after_the_deadline_and_resumes(make, tmp_pa
     assert (agent.step, agent.state()["learner.step"]) == (agent.chunk, 1)
     agent.save(tmp_path / "agent")
     agent.deadline = math.inf
-    resumed = ProcgenAgent.load(tmp_path / "agent")
-    try:
-        np.testing.assert_equal(resumed.learn(), agent.learn())
-    finally:
-        resumed.close()
+    resumed = make(tmp_path / "agent")
+    np.testing.assert_equal(resumed.learn(), agent.learn())
     assert agent.state()["learner.step"] == 5
 
 
@@ -128,24 +127,21 @@ def test_number_of_actors_may_change_on_resume_without_changing_the_training(bef
     first = agent.params
     agent.learn()
     agent.save(path)
-    other = ProcgenAgent.load(path, actors=after)
-    try:
-        assert other.config == replace(agent.config, actors=after)
-        for _ in range(2):
-            found, wanted = other.learn(), agent.learn()
-            assert list(found) == list(wanted)
-            np.testing.assert_equal(
-                *([figures[name] for name in ("return", "length", "episodes")] for figures in (found, wanted))
-            )
-            for name in ("value_loss", "entropy"):  # batches of other sizes round differently
-                assert found[name] == pytest.approx(wanted[name], rel=1e-3)
-            np.testing.assert_array_equal(other.running, agent.running)
-        for name, value in agent.params.items():
-            moved = np.linalg.norm(value - first[name])
-            assert np.linalg.norm(other.params[name] - value) <= 0.01 * moved
-            assert moved > 0
-    finally:
-        other.close()
+    other = make(path, actors=after)
+    assert other.config == replace(agent.config, actors=after)
+    for _ in range(2):
+        found, wanted = other.learn(), agent.learn()
+        assert list(found) == list(wanted)
+        np.testing.assert_equal(
+            *([figures[name] for name in ("return", "length", "episodes")] for figures in (found, wanted))
+        )
+        for name in ("value_loss", "entropy"):  # batches of other sizes round differently
+            assert found[name] == pytest.approx(wanted[name], rel=1e-3)
+        np.testing.assert_array_equal(other.running, agent.running)
+    for name, value in agent.params.items():
+        moved = np.linalg.norm(value - first[name])
+        assert np.linalg.norm(other.params[name] - value) <= 0.01 * moved
+        assert moved > 0
 
 
 def test_checkpoint_of_an_unreachable_cluster_can_be_evaluated_and_resumed_elsewhere(make, tmp_path):
@@ -157,13 +153,10 @@ def test_checkpoint_of_an_unreachable_cluster_can_be_evaluated_and_resumed_elsew
         assert f'"{name}": {before}' in metadata["config"]
         metadata["config"] = metadata["config"].replace(f'"{name}": {before}', f'"{name}": {after}')
     params.save(path, arrays, **metadata)
-    other = ProcgenAgent.load(path)
+    other = make(path)
     assert (other.config.cluster, other.step, other.seed) == ("127.0.0.1:1", agent.step, agent.seed)
     np.testing.assert_equal(other.evaluate(2, seed=5), agent.evaluate(2, seed=5))
 
-    other = ProcgenAgent.load(path, actors=0, lag=0, cluster="")
-    try:
-        assert other.config == agent.config
-        np.testing.assert_equal(other.learn(), agent.learn())
-    finally:
-        other.close()
+    other = make(path, actors=0, lag=0, cluster="")
+    assert other.config == agent.config
+    np.testing.assert_equal(other.learn(), agent.learn())

@@ -1,5 +1,7 @@
 """Loops on the benchmarks' inputs, against a plain loop in float64; see :mod:`.loops`."""
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,7 @@ def test_a_loop_matches_the_plain_loop_on_the_timed_inputs(name, seed, needed):
     backend, options = backends.get(backend), options_of(form, train_frequency, batch_size)
     needed(backend.require)
     loop = backend.build("snake", "collect_and_learn", inputs.config, inputs.args, options)
-    try:
+    with closing(loop):
         first, wanted = check(loop, inputs, options, backend.name)
         if wanted.truncated == 0 and inputs.config["step"] + wanted.rewards.size >= inputs.config["target_frequency"]:
             assert differences(part_of(wanted.state, "target"), inputs.config["target"]).max() > 0
@@ -37,8 +39,6 @@ def test_a_loop_matches_the_plain_loop_on_the_timed_inputs(name, seed, needed):
         for one, other in zip(first, again, strict=True):
             np.testing.assert_array_equal(one, other)
         assert_same(loop.state(), ended)
-    finally:
-        loop.close()
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_the_target_net_is_synced_when_the_step_passes_a_multiple(form, backend,
     rows = np.arange(32)[None].repeat(max(1, num_envs // train_frequency), axis=0)
     example = (explore[:1], random_actions[:1], draws[:1], rows)
     loop = build("collect_and_learn", backend, config, example, form, train_frequency=train_frequency)
-    try:
+    with closing(loop):
         before = part_of(loop.state(), "target")
         for t in range(len(explore) if num_envs > 1 else 20):
             now = t % len(explore)
@@ -93,8 +93,6 @@ def test_the_target_net_is_synced_when_the_step_passes_a_multiple(form, backend,
             assert (differences(after, before).max() > 0) == due
             assert (differences(after, online).max() == 0) == due
             before = after
-    finally:
-        loop.close()
 
 
 @pytest.mark.parametrize(("form", "backend", "num_envs"), quick([("full", "torch", 1)], LOOPS))
@@ -102,10 +100,8 @@ def test_a_loop_without_a_target_net_bootstraps_from_the_online_net(form, backen
     inputs = timed(form, num_envs)
     inputs = Inputs(inputs.config | {"target_frequency": 0}, inputs.args)
     loop = build("collect_and_learn", backend, inputs.config, inputs.args, form, train_frequency=4)
-    try:
+    with closing(loop):
         check(loop, inputs, options_of(form, 4), backend)
-    finally:
-        loop.close()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Loops resume from a state: bit for bit, and with another form or backend."""
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 
@@ -71,7 +73,7 @@ def test_another_form_goes_on_from_a_checkpoint(before, after):
     first, second = split(inputs)
     one = build("collect_and_learn", before[1], inputs.config, first, before[0], train_frequency=4)
     other = build("collect_and_learn", after[1], unlike(inputs.config), second, after[0], train_frequency=4)
-    try:
+    with closing(one), closing(other):
         start = one(*first)
         other.load_state(one.state())
         end = other(*second)
@@ -82,6 +84,3 @@ def test_another_form_goes_on_from_a_checkpoint(before, after):
         np.testing.assert_allclose(losses, wanted.losses, rtol=1e-3)
         assert_trained_alike(other.params, wanted.params, inputs.config["learning_rate"], len(losses))
         assert_played_alike(other.state(), wanted.state)
-    finally:
-        one.close()
-        other.close()
