@@ -71,14 +71,12 @@ def test_large_arrays_shared_memory_and_locks_reach_each_worker():
     arrays = [np.full(LARGE, index, np.uint8) for index in range(2)]
     shared, lock = SharedArrays({"sums": ((2,), np.int64)}), get_context("spawn").Lock()
     workers = Workers(2, Holder, lambda index, life: (index, arrays[index], shared, lock), 1)
-    try:
+    with contextlib.closing(workers):
         workers.tell([("report",)] * 2)
         (first, second) = workers.answers()
         assert (first, second) == ((0, LARGE, []), (1, LARGE, []))
         assert shared["sums"].tolist() == [0, LARGE]
         assert handed() == []  # its descriptor is closed
-    finally:
-        workers.close()
 
 
 def test_replaced_workers_are_numbered_and_have_the_niceness_in_all_threads():
@@ -89,7 +87,7 @@ def test_replaced_workers_are_numbered_and_have_the_niceness_in_all_threads():
         return ()
 
     workers = Workers(1, Threaded, arguments, 1, niceness=5)
-    try:
+    with contextlib.closing(workers):
         for replaced in range(3):
             workers.tell([("priorities",)])
             [(before, after, process)] = workers.answers()
@@ -97,20 +95,16 @@ def test_replaced_workers_are_numbered_and_have_the_niceness_in_all_threads():
             assert workers.replaced == replaced
             assert lives == list(range(replaced + 1))
             os.kill(process, signal.SIGKILL)
-    finally:
-        workers.close()
     assert os.getpriority(os.PRIO_PROCESS, 0) == ours
 
 
 def test_a_worker_that_computes_for_longer_than_the_timeout_is_not_silent():
     workers = Workers(1, Busy, lambda index, life: (), 1)
-    try:
+    with contextlib.closing(workers):
         for seconds in (0, 1.2):
             workers.tell([("compute", seconds)])
             assert workers.answers() == ["done"]
             workers.timeout = 1  # only now, as a process may take longer to start
-    finally:
-        workers.close()
 
 
 def test_script_without_a_main_guard_is_an_error(tmp_path):

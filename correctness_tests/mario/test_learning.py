@@ -1,6 +1,7 @@
 """The whole pipeline learns to play one level of CoinRun better than at random, in a few minutes."""
 
 import numpy as np
+from contextlib import closing
 import pytest
 
 from rl_impls.mario.agent import MarioAgent
@@ -29,10 +30,8 @@ def return_of_random_actions(episodes):
 def test_it_learns_to_reach_the_coin(form):
     random = return_of_random_actions(64)
     agent = MarioAgent(seed=0, form=form, **LEVEL)
-    try:
+    with closing(agent):
         while agent.step < EXPERIENCES:
             agent.learn()
         learned = agent.evaluate(32, seed=5)["return"].mean()
-    finally:
-        agent.close()
     assert learned >= random + MARGIN, f"{learned:.2f} after {EXPERIENCES} experiences, {random:.2f} at random"

@@ -1,6 +1,7 @@
 """Super Mario Bros. on NumPy 2: frames, ends of episodes, positions, and reproducibility."""
 
 import numpy as np
+from contextlib import closing
 import pytest
 
 from correctness_tests.commands import hiding, python
@@ -146,12 +147,10 @@ def test_an_action_is_repeated_for_four_frames_or_until_the_episode_ends(make):
 def test_the_pipeline_plays_super_mario_bros(installed, form):
     epochs = 6
     loop = make_pipeline(FORMS[form], game=NES, capacity=400, reuse=0.25, explore=60)
-    try:
+    with closing(loop):
         loop.reset()
         losses, _ = loop(np.arange(epochs))
         stats, episodes = loop.stats(), list(loop.episodes)
-    finally:
-        loop.close()
     assert np.isfinite(losses).all()
     assert losses.shape == (epochs, 3)
     each = 3 * 8 / 0.25

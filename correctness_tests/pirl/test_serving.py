@@ -1,5 +1,6 @@
 """Serving: every client gets its own answer, and ``close()`` leaves no thread behind."""
 
+from contextlib import closing
 import threading
 import time
 
@@ -31,25 +32,21 @@ def doubled(size):
 def test_every_request_gets_its_own_answer(kind, clients, requests):
     states = np.arange(3.0 * requests).reshape(requests, 3)
     load = Load(SERVERS[kind](doubled), clients)
-    try:
+    with closing(load):
         for _ in range(2):
             before = time.perf_counter()
             assert np.array_equal(load(states), states * 2)
             stats = load.stats()
             assert 0 < stats["latency_p50_s"] <= stats["latency_p99_s"] <= time.perf_counter() - before
-    finally:
-        load.close()
 
 
 @pytest.mark.parametrize(("serving", "threads"), [("per_request", 3), ("batched", 4)])
 def test_each_client_has_a_thread_and_batches_are_gathered_in_another(serving, threads):
     params, sent, before = small_net(np.random.default_rng(0)), STATES[:7], threading.active_count()
     op = build("serve", "numpy", config_of(params, clients=3), (sent,), serving=serving)
-    try:
+    with closing(op):
         assert threading.active_count() - before == threads
         np.testing.assert_allclose(op(sent), q_values(params, sent), atol=1e-6)
-    finally:
-        op.close()
 
 
 def test_waiting_requests_are_answered_in_batches_even_after_close():

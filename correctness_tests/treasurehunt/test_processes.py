@@ -1,5 +1,6 @@
 """One process per agent: results equal those of a single process, and no process is left behind."""
 
+from contextlib import closing
 import gc
 import os
 import signal
@@ -92,10 +93,8 @@ def test_agents_end_their_processes_after_an_evaluation_and_when_closed():
 @pytest.mark.slow
 def test_epochs_on_jax_equal_those_of_one_process(given):
     loop = make(given, "jax")
-    try:
+    with closing(loop):
         assert_plays_as_one_process(loop, given, "jax")
-    finally:
-        loop.close()
 
 
 @pytest.mark.slow
