@@ -1,7 +1,8 @@
 """The whole pipeline learns to play one level of CoinRun better than at random, in a few minutes."""
 
-import numpy as np
 from contextlib import closing
+
+import numpy as np
 import pytest
 
 from rl_impls.mario.agent import MarioAgent

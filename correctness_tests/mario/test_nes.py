@@ -1,7 +1,8 @@
 """Super Mario Bros. on NumPy 2: frames, ends of episodes, positions, and reproducibility."""
 
-import numpy as np
 from contextlib import closing
+
+import numpy as np
 import pytest
 
 from correctness_tests.commands import hiding, python

@@ -1,8 +1,8 @@
 """Serving: every client gets its own answer, and ``close()`` leaves no thread behind."""
 
-from contextlib import closing
 import threading
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest

@@ -9,8 +9,8 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from correctness_tests.workload_agents import SMALL
 from correctness_tests.procgen.loops import made, numbers
+from correctness_tests.workload_agents import SMALL
 from rl_impls import params
 from rl_impls.procgen.agent import ProcgenAgent
 from rl_impls.procgen.learners import PARTS

@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 from correctness_tests.waiting import alive, until
+from correctness_tests.workload_agents import SMALL
 from rl_impls import backends
 from rl_impls.common.procgen_env import check_installed
 from rl_impls.common.workers import LIVES
 from rl_impls.procgen import cluster
 from rl_impls.procgen.agent import ProcgenAgent
 from rl_impls.procgen.problem import impala, ppo
-
-from correctness_tests.workload_agents import SMALL
 
 pytestmark = pytest.mark.slow
 MAKE = {"ppo": functools.partial(ppo, epochs=2), "impala": impala}

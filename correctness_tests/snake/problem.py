@@ -7,7 +7,6 @@ import numpy as np
 from correctness_tests import updates
 from rl_impls.snake import problem as snake
 
-
 build = partial(updates.build, "snake")
 
 

@@ -1,6 +1,5 @@
 """The agents end to end: seeds, random draws, evaluation, and rejected configurations."""
 
-
 import numpy as np
 import pytest
 

@@ -1,19 +1,19 @@
 """One process per agent: results equal those of a single process, and no process is left behind."""
 
-from contextlib import closing
 import gc
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from correctness_tests.treasurehunt.hunts import build, hunt
-from correctness_tests.waiting import alive, children, started, until
+from correctness_tests.waiting import alive, children, started
 from rl_impls.common.workers import WorkersEnded
 from rl_impls.treasurehunt.agent import TreasurehuntAgents
 
