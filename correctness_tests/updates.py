@@ -31,7 +31,7 @@ def gradient_of(net):
     return {name: net.to_params_layout(weight.grad.numpy()) for name, weight in zip(net.views(), net.parameters())}
 
 
-def assert_is_gradient(gradient, loss, params, step=1e-7):
+def assert_is_gradient(gradient, loss, params, tolerance=1e-5, step=1e-7):
     """Assert that a gradient, by name, is that of ``loss(params)`` in float64, by finite differences.
 
     For each array, the direction is the sum of that of the gradient and of a random one.
@@ -41,7 +41,7 @@ def assert_is_gradient(gradient, loss, params, step=1e-7):
         length, random = np.linalg.norm(found), rng.standard_normal(found.shape)
         direction = step * (found / length + random / np.linalg.norm(random))
         above, below = (loss(params | {name: params[name] + sign * direction}) for sign in (1, -1))
-        assert above - below == pytest.approx(2 * (found * direction).sum(), abs=2e-3 * 2 * step * length), name
+        assert above - below == pytest.approx(2 * (found * direction).sum(), abs=2 * tolerance * step * length), name
 
 
 def apart(got, wanted, start):
