@@ -196,8 +196,8 @@ def generator_residual(params, interior, *args):
 def copying_product(h, w):
     """Return ``h @ w`` with a backward pass that copies h^T before it multiplies.
 
-    f32[..., I], f32[I, O] -> f32[..., O]. XLA's fast matrix products cannot contract over the first axis, and the
-    library that can waits for its threads.
+    f32[..., I], f32[I, O] -> f32[..., O]. XLA's fast matrix product cannot contract over the first axis; without the
+    copy, XLA calls a library that can, but that waits for its threads.
     """
     return h @ w
 

@@ -279,7 +279,6 @@ class TrainStepByHand(TrainStep):
     make_function = staticmethod(make_gradient)
 
     def backward(self, *batch):
-        """Set the gradients for one batch of :func:`make_loss`; return the loss and its TD term, f32[] each."""
         loss, td_loss, gradients = self.function(*batch)
         for parameter, gradient in zip(self.parameters, gradients):
             parameter.grad = gradient

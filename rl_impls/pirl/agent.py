@@ -209,7 +209,7 @@ class PirlAgent(Agent):
         return np.concatenate(outs)
 
     def _forward(self, states, size=None):
-        """Return the output of the net compiled for batches of `size`; None is the net of any size."""
+        """Run the net compiled for batches of `size`, or for `size` None the one that takes any batch size."""
         net, updates = self._nets.get(size, (None, 0))
         if net is None:
             self.serving.require()
@@ -221,11 +221,11 @@ class PirlAgent(Agent):
         return self.serving.to_host(net(self.serving.from_host(states)))
 
     def benchmark_inference(self, num_samples=1000, batch_sizes=(1, 8, 16, 32), seed=0):
-        """Time :meth:`get_qs_batch` roughly; the benchmarks also calibrate, repeat and check what they time.
+        """Time :meth:`get_qs_batch` without calibration, repeats or checks; the benchmarks have all three.
 
         Returns:
-            By batch size, ``seconds`` per batch and ``samples_per_second``: means over `num_samples` states or, to fill
-            the last batch, a few more. `seed` sets the states.
+            By batch size, the mean ``seconds`` per batch and ``samples_per_second`` over at least `num_samples` states,
+            sampled with `seed`, in whole batches.
         """
         check_integer("num_samples", num_samples, 1)
         found = {}

@@ -14,7 +14,7 @@ UPDATES = OPS[5:]
 def check(backend=None):
     """Return the size of the net, and which ops run on which backend.
 
-    `backend` is the name of one, None for all.
+    With `backend` None, it checks all backends.
     """
     names = backends.backends_of("pirl") if backend is None else [backends.resolve(backend)]
     lines = [PirlAgent("numpy", seed=0).summary()]

@@ -45,7 +45,7 @@ def sample_points(rng, n):
 
 
 def check_start(state):
-    """Return `state` as f64[16]; it must be finite, on the road, of one curvature, with time left."""
+    """Return `state` as f64[16]; raise ValueError unless it is finite, on a road of one curvature, with time left."""
     state = np.array(state, np.float64)
     if state.shape != (STATES,) or not np.isfinite(state).all():
         raise ValueError(f"state={state.tolist()} should be {STATES} finite numbers")
@@ -70,8 +70,9 @@ class PirlEnv(gymnasium.Env):
     terminated with reward 0; when tau runs out first, it is terminated with reward 1. With gamma = 1, the return of a
     policy is therefore its probability of staying safe. Episodes are never truncated.
 
-    Observation f32[16]: vx m/s, beta deg, omega deg/s, e m, psi deg, ten road features m, tau s. Action: 5 * throttle +
-    steering. All components are clipped to ``LOW`` and ``HIGH``; ordinary driving reaches only the bound vx >= 3 m/s.
+    Observation f32[16]: vx m/s, beta deg, omega deg/s, e m, psi deg, ten road features m, tau s. Action: int from 0 to
+    24, 5 * throttle + steering. The state is clipped to ``LOW`` and ``HIGH``; ordinary driving reaches only the bound
+    vx >= 3 m/s.
 
     Args:
         sigma: noise intensity, in the state's own units per square root of a second.
@@ -105,10 +106,7 @@ class PirlEnv(gymnasium.Env):
         return self.observation(), {}
 
     def step(self, action):
-        """Drive for 0.05 s, or until the episode ends.  -> f32[16], float, bool, False, {}
-
-        `action` is an int from 0 to 24, 5 * throttle + steering.
-        """
+        """Drive for 0.05 s, or until the episode ends.  -> f32[16], float, bool, False, {}"""
         if not self.running:
             raise ResetNeeded("no episode is running: call reset() before step()")
         if not self.action_space.contains(action):

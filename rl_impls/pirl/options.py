@@ -20,7 +20,7 @@ class Options:
         inference: autograd mode without training (torch); ``inference_mode`` needs ``derivatives="generator"``.
         optimizer: apply Adam array by array or to all at once (torch: fused; jax: one flat vector).
         serving: one call of the network per request, or requests gathered into batches.
-        autocast: let the Neuron compiler cast float32 to lower precision.
+        autocast: let the Neuron compiler compute float32 matrix products in bfloat16.
     """
 
     order: Literal[1, 2] = 1

@@ -40,19 +40,15 @@ def vehicle_drift(states: Array, actions: Array, xp: ModuleType = np) -> Array:
     """Return the drift of the vehicle per second, in the state's own units (degrees where the state has degrees).
 
     f[B, 16], int[B] -> f[B, 16], or a single state and action. Lateral tyre forces follow the Magic Formula without its
-    curvature factor, ``D sin(C arctan(B slip))`` (Pacejka), with the slip in radians.
-
-    Args:
-        states: f[B, 16], see the module docstring.
-        actions: int[B], 5 * throttle + steering, each from 0 to 4.
-        xp: array library of the states: numpy, torch or jax.numpy.
+    curvature factor, ``D sin(C arctan(B slip))`` (Pacejka and Bakker 1992), with the slip in radians. An action is
+    5 * throttle + steering, each from 0 to 4. `xp` is the array library of the states: numpy, torch or jax.numpy.
     """
     vx, beta, omega, psi = states[..., VX], states[..., BETA] * DEG, states[..., OMEGA] * DEG, states[..., PSI] * DEG
     actions = xp.asarray(actions, dtype=states.dtype)
     throttle = 0.6 + 0.1 * (actions // 5)
-    delta = (0.4 * (actions % 5) - 0.8) * 70 * DEG
+    delta = (0.4 * (actions % 5) - 0.8) * 70 * DEG  # steering angle, rad
     vy = vx * xp.tan(beta)
-    curvature = states[..., 14] * (2 / FARTHEST**2)
+    curvature = states[..., 14] * (2 / FARTHEST**2)  # 1/m, from the offset at 20 m
 
     slip_front = delta - xp.arctan2(LF * omega + vy, abs(vx))
     slip_rear = xp.arctan2(LR * omega - vy, abs(vx))

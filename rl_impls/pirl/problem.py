@@ -12,7 +12,7 @@ from ..params import count_mlp, init_mlp
 from .physics import road
 
 POINTS = 32  # of each kind: inside the safe set, at tau = 0, on the edge of the safe set
-LARGEST = np.array([25, 5, 20, 0.9, 10, *0.01 * np.arange(2, 21, 2) ** 2, 5], np.float32)  # of each feature
+LARGEST = np.array([25, 5, 20, 0.9, 10, *0.01 * np.arange(2, 21, 2) ** 2, 5], np.float32)  # |values| in states()
 STREAMS = {1: 1, 2: 1 + 5}  # by order: streams per point, one for the drift and one per noise component
 
 

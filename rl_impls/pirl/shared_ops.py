@@ -57,7 +57,6 @@ class Hybrid(Op):
         self.net.load(self.config["params"])
 
     def __call__(self, *batch):
-        """Make ten updates on one NumPy batch of ``train_step``; return the Q-values acted on each time."""
         acted, batch = [], tuple(map(self.backend.from_host, batch))
         for update in range(1, self.UPDATES + 1):
             self.backend.wait(self.train(*batch))
