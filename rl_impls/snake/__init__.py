@@ -1,4 +1,4 @@
-"""Snake by deep Q-learning: a DQN loop in which every well-known optimisation is an option.
+"""Snake by deep Q-learning (Mnih et al. 2015): a DQN loop in which every well-known optimisation is an option.
 
 A 100-256-256-4 network maps the flattened board to the Q-value of each action. It learns from a replay buffer by the
 Huber loss of the TD error, with a target network.

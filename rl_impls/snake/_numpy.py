@@ -73,7 +73,7 @@ def act(config, example, *, options, compiler):
 
 
 class EnvStep(Op):
-    """Make T steps.  actions i32[T, N], draws i32[T, N, 3] -> boards f32[N, O], rewards f32[T, N], ended bool[T, N]
+    """T steps.  actions i32[T, N], draws i32[T, N, 3] -> last boards f32[N, O], rewards f32[T, N], ended bool[T, N]
 
     `draws` are food, start and heading. ``config`` has ``env_state``, the games after each reset as
     :meth:`.vector_env.SnakeVectorEnv.get_state` returns them, and optionally ``geometry``.

@@ -165,7 +165,7 @@ class DistributedTrainStep(Op):
 
     def load_state(self, state):
         self.train.load_state(state)
-        self.tell("load_state", self.train.state())  # without what else a loop's state holds
+        self.tell("load_state", self.train.state())  # only the learner's part of a loop's state
 
     def __call__(self, *batch):
         """Update on one batch of :func:`._torch.make_loss`; return the loss before the update, f32[]."""

@@ -12,12 +12,12 @@ from ..common.config import Field, config
 
 ACTIONS = 4
 MOVES = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])  # row, column: up, right, down, left
-FOOD, EMPTY, HEAD = -1, 0, 1
+FOOD, EMPTY, HEAD = -1, 0, 1  # values of an observation
 FOOD_REWARD, DEATH_REWARD, STEP_REWARD = 1.0, -1.0, -0.01
 DRAWS = 2**31 - 1  # a draw is an integer from 0 to DRAWS - 1
 SYMBOLS = np.array([".", "o", "@", "*"])  # empty, body, head, food
 COLOURS = np.array([[24, 24, 24], [60, 140, 60], [120, 220, 120], [220, 60, 60]], np.uint8)
-PIXELS = 16
+PIXELS = 16  # per side of a cell, in rgb_array
 RENDER_MODES = "ansi", "rgb_array"
 
 
@@ -131,10 +131,7 @@ class SnakeEnv(gymnasium.Env):
         return self.observation(), self.info()
 
     def step(self, action):
-        """Move by one cell.  -> obs f32[dim, dim], reward float, terminated bool, truncated bool, info {"foods": int}
-
-        `action` is 0 up, 1 right, 2 down or 3 left.
-        """
+        """Move by one cell.  -> obs f32[dim, dim], reward float, terminated bool, truncated bool, {"foods": int}"""
         if not self.running:
             raise ResetNeeded("step: call reset() to start an episode")
         if not self.action_space.contains(action):
@@ -162,7 +159,7 @@ class SnakeEnv(gymnasium.Env):
         return self.observation(), reward, terminated, truncated, self.info()
 
     def place_food(self, draw):
-        """Put food on free cell number ``draw % free cells``, counted row by row."""
+        """Put food on a free cell, see the class docstring."""
         dim, taken = self.geometry.dim, set(self.snake)
         free = [(row, column) for row in range(dim) for column in range(dim) if (row, column) not in taken]
         self.food = free[draw % len(free)]

@@ -166,14 +166,14 @@ def collect_and_learn(seed: int, num_envs: int, train_frequency: int, batch_size
     rng = np.random.default_rng(seed)
     num_steps, whole_round = loop_steps(num_envs, form), max(num_envs, train_frequency)  # updates fall on whole rounds
     total = num_steps * num_envs
-    # An update follows a step of all environments
+    # an update follows a step of all environments
     played = -(np.arange(train_frequency, total + 1, train_frequency) // -num_envs) * num_envs
     rows = np.array([rng.choice(STORED + stored, batch_size, replace=False) for stored in played])
     everything = config(rng) | {
         "env_state": start_state(rng, num_envs), "stored": transitions(rng, STORED), "capacity": CAPACITY,
         "target_frequency": 1000, "step": max(0, 1000 - total // 2) // whole_round * whole_round,
     }  # fmt: skip
-    # A fixed tenth of the steps explore, whatever the seed: a single environment skips the net then, which is cheaper
+    # The number of exploring steps must not depend on the seed: a single environment skips the net in these steps
     explore = (rng.permutation(total) < total // 10).reshape(num_steps, num_envs)
     return problem(
         "collect_and_learn", everything, explore, moves(rng, num_steps, num_envs), draws(rng, num_steps, num_envs),

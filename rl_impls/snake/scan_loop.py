@@ -90,7 +90,7 @@ class ScanLoop(ProgramLoop):
         self.clock.reset()
 
     def resume(self, env_state, stored, step):
-        """Continue from games and transitions, oldest first, after `step` environment steps, which are whole rounds."""
+        """Continue from games and transitions, oldest first, after `step` environment steps, a multiple of a round."""
         self.replay_buffer.restore(*stored)
         games = as_state(env_state)
         obs = observe(self.config.get("geometry", Geometry()), games)

@@ -108,7 +108,7 @@ class SnakeVectorEnv(VectorEnv):
     def step(self, actions, draws=None):
         """Move by one cell.  -> boards f32[N, dim, dim], rewards f32[N], terminated bool[N], truncated bool[N], infos
 
-        `actions` are int[N]: 0 up, 1 right, 2 down, 3 left. `draws` i32[N, 3] are sampled if None.
+        `actions` are int[N], see :class:`.env.SnakeEnv`. `draws` i32[N, 3] are sampled if None.
         """
         self.check_started("step")
         actions = self.check_actions(actions)
@@ -171,7 +171,7 @@ class SnakeVectorEnv(VectorEnv):
         self.place_food(which, draws)
 
     def place_food(self, which, draws):
-        """In games `which` int[n], put food on free cell number ``draw % free cells``, counted row by row."""
+        """Put food on a free cell in games `which` int[n], each from its row of `draws` i32[N, 3]."""
         free = self.lifetimes[which] == 0
         k = draws[which, 0] % (self.geometry.cells - self.length[which])
         self.food[which] = (free.cumsum(axis=1) > k[:, None]).argmax(axis=1)
