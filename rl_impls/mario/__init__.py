@@ -1,9 +1,9 @@
 """The experience pipeline of a Mario agent: from collectors through a replay buffer to the learner, and weights back.
 
-Collectors in processes play CoinRun, or the NES game, with double Q-learning from four frames (Mnih et al. 2015; van
-Hasselt et al. 2016). They send each experience to the learner's process through a queue behind a lock, a queue per
-environment, or rings in shared memory. The learner stores each frame once and samples stacks, uniformly or by priority
-(Schaul et al. 2016), and publishes new weights.
+Collector processes play CoinRun or Super Mario Bros. for an agent that learns by double Q-learning from four frames
+(Mnih et al. 2015; van Hasselt et al. 2016). They send each experience to the learner's process through a queue behind a
+lock, a queue per environment, or rings in shared memory. The learner stores each frame once and samples stacks,
+uniformly or by priority (Schaul et al. 2016), and publishes new weights.
 
 Axes in all modules: B experiences, C collectors of E environments, N environments that act together, S pixels
 along a side of a frame, H x W pixels of a game, A = 15 actions, I epochs of U updates. Ops:

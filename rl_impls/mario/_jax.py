@@ -55,10 +55,10 @@ def of_actions(values, actions):
 
 
 def td_loss(params, target, obs, actions, rewards, next_obs, terminated, weights, *, gamma, dtype):
-    """Return the loss f32[] of :func:`._numpy.td_targets` and :func:`._numpy.td_loss`, and two other results.
+    """Return the loss of :func:`._numpy.td_targets` and :func:`._numpy.td_loss`, TD errors, and running statistics.
 
-    These are the TD errors f32[B], and the online network's new running statistics by name. ``params`` and ``target``
-    are the weights of the online and the target network; ``dtype`` is the nets' compute dtype.
+    -> f32[], (f32[B], the online network's new statistics by name). ``params`` and ``target`` are the weights of the
+    online and the target network; ``dtype`` is the nets' compute dtype.
     """
     best = q_values(params, next_obs, dtype)[0].argmax(axis=1)
     td_targets = rewards + gamma * (1 - terminated) * of_actions(q_values(target, next_obs, dtype)[0], best)
@@ -108,7 +108,7 @@ class TrainStep(Learner):
         self.update = compiler.compile(update, (self.weights, self.moments, self.target_weights, *example))
 
     def batch(self, *columns):
-        """Put a NumPy batch on the backend's device."""
+        """Copy a NumPy batch to the backend's device."""
         return to_device(columns, self.compiler)
 
     def __call__(self, *batch):

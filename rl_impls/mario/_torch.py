@@ -123,7 +123,7 @@ class TrainStep(Learner):
         return torch.stack(losses).mean(), torch.cat(errors)
 
     def batch(self, *columns):
-        """Return a NumPy batch as tensors on the backend's device, for a call."""
+        """Copy a NumPy batch to the backend's device."""
         return tuple(torch.from_numpy(column).to(place(self.compiler)) for column in columns)
 
     @property
@@ -169,7 +169,7 @@ class Pictures:
 
 
 class Actor:
-    """Greedy policy from NumPy to NumPy; ``obs`` u8[N, 4, S, S] is an example of those to come."""
+    """Greedy policy that takes and returns NumPy arrays; ``obs`` u8[N, 4, S, S] is an example of its argument."""
 
     def __init__(self, params, obs, options, compiler):
         if options.precision == "float16" and compiler.device == "cpu":
@@ -210,7 +210,7 @@ def forward(config, example, *, options, compiler):
 
 
 def backward(config, example, *, options, compiler):
-    """Return the gradient of the mean squared Q-value, by name; the forward pass is made only at build."""
+    """Return the gradient of the mean squared Q-value, by name; the forward pass runs once, at build."""
     net, values = forward_of(config, options, compiler, torch.enable_grad)
     mean = values().square().mean()
 

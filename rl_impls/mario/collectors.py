@@ -15,15 +15,15 @@ from .transport import PUT
 from .weights import SharedWeights
 
 NICENESS = {"equal": 0, "learner": GIVES_WAY}  # by the option ``priority``
-PLAYED, EXPLORED, BATCHES = 1, 2, 3  # part of the seeds of games, of random actions, and of sampled batches
+PLAYED, EXPLORED, BATCHES = 1, 2, 3  # random streams: games, random actions, batches
 ACTING = Compiler("torch", eager, "cpu", "torch")  # collectors act with torch on the CPU, for any learner
 
 
 class Collector:
-    """Worker that plays E environments and sends what they return.
+    """Worker that plays E environments and sends every experience.
 
-    ``config`` is that of :class:`.loop.Pipeline`. ``life`` is 0 for the first collector of an ``index``, another number
-    for each replacement; it is part of the seed of the games. There is one :class:`.transport.Sender` per environment.
+    ``config`` is that of :class:`.loop.Pipeline`. ``life`` is 0 for the first collectors and another number for each
+    replacement; it is part of the seed of the games. There is one :class:`.transport.Sender` per environment.
     ``weights`` is a :class:`.weights.SharedWeights`, or None if new weights come as messages; ``newest`` is the initial
     version and weights, arrays by name.
     """
@@ -122,15 +122,15 @@ class Collectors(Workers):
     """C collectors in processes; one that dies is replaced by one that begins other episodes.
 
     ``config`` is that of :class:`.loop.Pipeline`; ``params`` are the first weights. ``replaced`` is the number of
-    collectors that these and earlier ones replace; it changes the seeds of the games.
+    collectors that ended before these were started; it offsets ``life`` of :class:`Collector`.
 
     Attributes:
         newest: version and weights, arrays by name, of the last publication.
 
     Raises:
-        WorkersEnded: here and later: a collector failed, did not answer in time, or died and could not be replaced; all
-            are ended.
-        TransportBroken: later: a collector died, and the transport cannot go on.
+        WorkersEnded: here or in a method: a collector failed, did not answer in time, or died and could not be
+            replaced; all are stopped.
+        TransportBroken: in a method: a collector died, and the transport cannot continue.
     """
 
     KIND = "collector"

@@ -1,4 +1,4 @@
-"""Evaluation of weights on the same frames as collectors make."""
+"""Evaluation of weights on frames that are preprocessed as in the collectors."""
 
 import numpy as np
 

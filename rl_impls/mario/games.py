@@ -98,7 +98,7 @@ class NesPlayed:
         return self.frame
 
     def step(self, action):
-        """Like :meth:`ProcgenGame.step`, with an action modulo the number of the NES game's."""
+        """Like :meth:`ProcgenGame.step`; the action is taken modulo the 7 actions of the NES game."""
         total = 0.0
         for _ in range(SKIP):
             self.frame, reward, ended = self.game.step(action % self.game.actions)
@@ -124,7 +124,7 @@ class NesPlayed:
 
 
 def check_game(game, backend="numpy"):
-    """Raise ValueError if a game is unknown, and BackendUnavailable if a package of it is not installed."""
+    """Raise ValueError for an unknown game, BackendUnavailable if one of its packages is not installed."""
     if choose("game", game, KNOWN) == NES:
         from .nes import check_installed as check_nes
 

@@ -2,8 +2,8 @@
 
 An epoch has U updates of one batch each; the source calls U the episodes per epoch. Meanwhile the collectors play the
 experiences of the next epoch with the weights published last, so the policy lags one epoch behind, and up to
-``publish_every - 1`` more. An epoch samples only what was stored when it began. Therefore the seed determines it,
-whenever experiences arrive.
+``publish_every - 1`` more. An epoch samples only what was stored when it began, so its result does not depend on when
+experiences arrive.
 """
 
 import contextlib
@@ -139,7 +139,7 @@ class Pipeline(TimedLoop):
         for each in (backend, backends.get("torch")):
             each.require()
         self.config, self.options, self.backend = config, options, backend
-        self.clock, self.given_up = Phases(*PHASES), 0  # collectors of broken transports
+        self.clock, self.given_up = Phases(*PHASES), 0  # number of collectors lost with broken transports
         self.each = per_stream(config)
         self.replay = make_replay(config, options)
         self.push, self.gather = pushing(self.replay, options), gathering(self.replay, options)
@@ -187,7 +187,7 @@ class Pipeline(TimedLoop):
         self.transport.close()
 
     def players(self):
-        """Return the states of the collectors."""
+        """Return the state of each collector, see :meth:`.collectors.Collector.get_state`."""
         self.collectors.tell([("get_state",)] * self.collectors.actors)
         return self.collectors.answers()
 

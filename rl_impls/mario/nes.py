@@ -1,4 +1,4 @@
-"""The first level of Super Mario Bros. in the emulator of nes-py, if the packages of the extra are installed.
+"""The first level of Super Mario Bros. in the emulator of nes-py; needs the packages of the extra ``mario-nes``.
 
 The packages gym-super-mario-bros and nes-py, imported when the first game is played, were written for gym and NumPy 1,
 which widened a byte in arithmetic with a larger integer. NumPy 2 keeps uint8, so this module corrects

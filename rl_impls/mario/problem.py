@@ -134,7 +134,7 @@ def problem(op: str, config: dict[str, Any], *args: Any, **more: Any) -> Problem
 
 
 def preprocess(seed: int, batch_size: int, side: int) -> Problem:
-    """Colour frames of the NES, to be made grey and small."""
+    """Convert colour frames of the NES to grey and downscale them."""
     rng = np.random.default_rng(seed)
     return problem(
         "preprocess", {"side": side}, nes_frames(rng, batch_size), unit="frames", items=batch_size,
@@ -143,7 +143,7 @@ def preprocess(seed: int, batch_size: int, side: int) -> Problem:
 
 
 def transport(seed: int, collectors: int, side: int, frames: int) -> Problem:
-    """Experiences of one frame, or of a stack of frames, on the way from the collectors to the replay."""
+    """Send experiences of one frame, or of a stack of frames, from the collectors to the replay."""
     rng = np.random.default_rng(seed)
     shape = (side, side) if frames == 1 else (frames, side, side)
     found = {"shape": shape, "collectors": collectors, "items": SENT, "queue": 10_000 // frames, "chunk": 1_000}
@@ -154,7 +154,7 @@ def transport(seed: int, collectors: int, side: int, frames: int) -> Problem:
 
 
 def push(seed: int, batch_size: int, side: int) -> Problem:
-    """Experiences of one collector, in episodes of a hundred steps, for a replay of 10,000."""
+    """Store one collector's experiences, in episodes of a hundred steps, in a replay of 10,000."""
     rng = np.random.default_rng(seed)
     times = np.arange(batch_size, dtype=np.int32) % EPISODE
     return problem(
@@ -165,7 +165,7 @@ def push(seed: int, batch_size: int, side: int) -> Problem:
 
 
 def sample(seed: int, batch_size: int, capacity: int, side: int) -> Problem:
-    """A full replay, and a seed for sampling from it uniformly."""
+    """Sample a batch uniformly from a full replay."""
     rng = np.random.default_rng(seed)
     found = {**full_replay(rng, capacity, side), "batch_size": batch_size}
     return problem(
@@ -175,7 +175,7 @@ def sample(seed: int, batch_size: int, capacity: int, side: int) -> Problem:
 
 
 def per_sample(seed: int, batch_size: int, capacity: int, side: int) -> Problem:
-    """A full prioritised replay, and uniform numbers for sampling from it."""
+    """Sample a batch from a full prioritised replay."""
     rng = np.random.default_rng(seed)
     found = {**full_replay(rng, capacity, side), **PRIORITIES}
     return problem(
@@ -185,7 +185,7 @@ def per_sample(seed: int, batch_size: int, capacity: int, side: int) -> Problem:
 
 
 def per_update(seed: int, batch_size: int, capacity: int, side: int) -> Problem:
-    """A full prioritised replay, and new TD errors for some of its rows."""
+    """Set the priorities of some rows of a full replay from new TD errors."""
     rng = np.random.default_rng(seed)
     found = {**full_replay(rng, capacity, side), **PRIORITIES}
     rows = rng.integers(capacity - 1, size=batch_size)
@@ -204,7 +204,7 @@ def train_step(seed: int, batch_size: int, side: int, norm: str = "none", accumu
 
 
 def forward(seed: int, batch_size: int) -> Problem:
-    """Observations on the device, for a forward pass."""
+    """One forward pass on observations that are on the device."""
     rng = np.random.default_rng(seed)
     found = {"params": net(rng, 84), "obs": pictures(rng, batch_size, STACK, 84, 84)}
     flops = 2.0 * batch_size * sum(multiplications(84).values())
@@ -212,7 +212,7 @@ def forward(seed: int, batch_size: int) -> Problem:
 
 
 def backward(seed: int, batch_size: int) -> Problem:
-    """Observations on the device, for gradients of the weights and of the inputs of all layers but the first."""
+    """One backward pass: gradients of the weights, and of the inputs of all layers but the first."""
     ahead = forward(seed, batch_size)
     layers = multiplications(84)
     flops = 2.0 * batch_size * (2 * sum(layers.values()) - layers["conv0"])
@@ -220,14 +220,14 @@ def backward(seed: int, batch_size: int) -> Problem:
 
 
 def store(seed: int) -> Problem:
-    """A hundred frames, of which a hundred copies are kept."""
+    """Store a hundred copies of a hundred frames."""
     rng = np.random.default_rng(seed)
     why = "a form converts the frames or copies them as they are, which NumPy does exactly"
     return problem("store", {"copies": 100}, pictures(rng, 100, 84, 84), unit="frames", items=10_000, unreferenced=why)
 
 
 def publish(seed: int, collectors: int, side: int) -> Problem:
-    """New weights for the collectors, and the number of their version."""
+    """Publish one version of the weights to the collectors."""
     rng, weights = np.random.default_rng(seed), sum(map(math.prod, shapes(side).values()))
     found = {"params": net(rng, side), "collectors": collectors}
     return problem(

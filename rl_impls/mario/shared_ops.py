@@ -18,7 +18,7 @@ SHORT = 0.05  # seconds to wait for experiences
 
 
 def steps(rng, count, side, first=0):
-    """Return random steps of episodes of 100 steps, as a replay stores them; ``first`` is the time of the first one.
+    """Return ``count`` random steps, in episodes of 100, as a replay stores them; ``first`` is the time of the first.
 
     Returns:
         frames u8[count, S, S], actions i32[count], rewards f32[count], terminated bool[count], times i32[count].
@@ -44,7 +44,7 @@ def fill(replay, config):
 
 
 class Push(Op):
-    """Store B experiences of one environment in order.  -> u8[4, S, S], f32[4], bool[4] of the last four rows
+    """Store B experiences of one environment.  -> frames u8[4, S, S], rewards f32[4], valid bool[4] of the last rows
 
     frames u8[B, S, S], actions i32[B], rewards f32[B], terminated bool[B], times i32[B]
     """
@@ -57,7 +57,6 @@ class Push(Op):
         self.replay.clear()
 
     def __call__(self, *columns):
-        """Store B experiences; return frames, rewards and validity of the last four rows."""
         self.push(0, *columns)
         rows = np.arange(self.replay.rings[0].pushed - 4, self.replay.rings[0].pushed) % self.replay.capacity
         fields = self.replay.fields
@@ -124,7 +123,6 @@ class PerUpdate(Op):
         self.replay.greatest = self.greatest
 
     def __call__(self, rows, errors):
-        """Set priorities from TD errors; return those of the rows, then the sum over the whole replay."""
         self.replay.update(rows, errors)
         tree = self.replay.tree
         return np.append(tree.get(rows), tree.total).astype(np.float32)

@@ -21,7 +21,7 @@ from ..common.workers import WorkersEnded
 
 FIELDS = {"actions": np.int32, "rewards": np.float32, "terminated": np.bool_, "times": np.int32}  # besides the frame
 LINE = 8  # 8-byte numbers per cache line; no two processes write to the same line
-FULL, LOCK, PUT = 0, 1, 2  # places in a line of ``seconds``
+FULL, LOCK, PUT = 0, 1, 2  # indices into a sender's line of ``seconds``
 SHORT, LONG = 2e-5, 1e-3  # seconds of the first sleep while waiting, and of the longest
 
 
