@@ -32,7 +32,7 @@ class Update(Trained):
 
     With several processes, gradients are averaged over all before they are clipped.
 
-    Of ``config``, ``params``, ``max_grad_norm`` and optionally ``processes`` are read. ``obs`` are example images
+    ``config`` has ``params``, ``max_grad_norm`` and optionally ``processes``. ``obs`` are example images
     u8[B, 64, 64, 3], a tensor. ``loss(logits, values, *rest)`` takes the rest of the batch and returns the results of
     :func:`with_parts`; ``optimizer`` is the result of :func:`adam` or :func:`rmsprop`.
 
@@ -247,7 +247,7 @@ def rmsprop(config, options):
 
 
 def select(config, *names):
-    """Return some entries of a configuration."""
+    """Return the entries of a configuration with these names."""
     return {name: config[name] for name in names}
 
 
@@ -265,12 +265,12 @@ ADVANTAGES = {"loop": env_by_env, "vector": lambda function: function}  # by the
 
 
 def gae(config, example, *, options, compiler):
-    """Build :func:`compute_gae` for f32[T, N] rollouts, as a loop over environments or in one."""
+    """Build :func:`compute_gae` for f32[T, N] rollouts, one environment after the other or all at once."""
     function = functools.partial(compute_gae, **select(config, "gamma", "gae_lambda"))
     return compiler.compile(ADVANTAGES[options.advantages](function), example)
 
 
 def vtrace(config, example, *, options, compiler):
-    """Build :func:`compute_vtrace` for f32[T, N] rollouts, with the same choice as :func:`gae`."""
+    """Build :func:`compute_vtrace` for f32[T, N] rollouts, like :func:`gae`."""
     function = functools.partial(compute_vtrace, **select(config, "gamma", "rho_bar", "c_bar"))
     return compiler.compile(ADVANTAGES[options.advantages](function), example)

@@ -73,7 +73,7 @@ def make_actor(actor_class, shared, config, index, life, threads, options, backe
 
 
 class ActorPool(Workers):
-    """A actors in processes, each of which plays its share of the environments.
+    """Pool of A actor processes, each of which plays its share of the environments.
 
     An actor that dies is replaced; the new one starts other episodes and plays the rollouts that are still owed.
 

@@ -37,7 +37,8 @@ def join_states(states):
 class Actor:
     """Plays rollouts of its share of the environments.
 
-    ``config`` has all environments, ``life`` counts the earlier actors in this place, and ``threads`` step the games.
+    ``config`` covers the environments of all actors, and ``threads`` is the number of threads that step this actor's.
+    ``life`` is 0, or for a replacement the number of actors replaced so far.
     """
 
     clock = staticmethod(untimed)

@@ -34,7 +34,7 @@ NETS = {
     "residual": residual_layers(),
 }  # fmt: skip
 HEADS = {"logits": 0.01, "return": 1.0}  # gains of the output layers
-GAINS = {"nature": 2**0.5, "residual": 3**-0.5}  # of other layers; smaller as residual sums grow
+GAINS = {"nature": 2**0.5, "residual": 3**-0.5}  # of other layers; smaller in the residual net, whose blocks add up
 
 
 def net_of(params):

@@ -44,7 +44,7 @@ def pictures(rng: np.random.Generator, *shape: int) -> Any:
 
 
 def normals(rng: np.random.Generator, *shape: int) -> Any:
-    """Sample standard normal numbers, f32."""
+    """Sample standard normal numbers f32[*shape]."""
     return rng.standard_normal(shape).astype(np.float32)
 
 

@@ -29,8 +29,8 @@ from .rollouts import empty_rollout
 class RayActor:
     """Actor process on the cluster. The first call creates its actor, so that the caller gets any error.
 
-    ``shared_args`` are the configuration, the options and the name of the backend; ``life`` counts the earlier actors
-    in this place.
+    ``shared_args`` are the configuration, the options and the name of the backend; ``life`` is that of
+    :class:`.actors.Actor`.
     """
 
     def __init__(self, shared_args, index, life):
@@ -69,7 +69,7 @@ def end(members, owed, newest):
 
 
 class RayActorPool(ActorPool):
-    """A actors on a Ray cluster, each of which plays its share of the environments on one core.
+    """Pool of A actors on a Ray cluster, each of which plays its share of the environments on one core.
 
     If an actor's process or machine dies, a new actor takes its place. It starts other episodes, and plays the
     rollouts that are still owed. The weights of a rollout are the newest at the time of the request. Arguments are
@@ -77,7 +77,7 @@ class RayActorPool(ActorPool):
 
     Raises:
         ValueError: this process cannot join the cluster.
-        WorkersEnded: also in later calls: an actor failed or did not answer in time, for example because the cluster
+        WorkersEnded: here or in a method: an actor failed or did not answer in time, for example because the cluster
             has no free core for it. All actors are killed.
     """
 
@@ -104,7 +104,7 @@ class RayActorPool(ActorPool):
             raise
 
     def start(self, index, life):
-        """Start actor ``index``, after ``life`` earlier ones in its place; return its handle."""
+        """Start actor ``index``, with ``life`` of :class:`.actors.Actor`; return its handle."""
         return self.actor_class.remote(self.shared_args, index, life)
 
     def send(self, index, message):
