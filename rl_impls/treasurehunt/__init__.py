@@ -1,4 +1,4 @@
-"""A treasure hunt of many agents, each learning alone by IQN: where does JAX help a multi-agent torch program?
+"""A treasure hunt of many agents, each of which learns by IQN with its own net, batched or one after the other.
 
 Agents walk a 21 x 21 world inside walls, in which gems (+10), food (+5) and bones (-10) appear. They see 5 x 5 cells;
 a wall costs 1, and other agents block the way. Each agent has its own implicit quantile network (Dabney et al. 2018)

@@ -15,10 +15,10 @@ from .memory import stack as stack_frames
 from .one_by_one import for_agents
 from .vector_env import ACTIONS, WORLDS, Settings
 
-COSINES = 64
-QUANTILES = 12
+COSINES = 64  # features of a quantile fraction tau
+QUANTILES = 12  # fractions per state: the paper's N, N' and K
 KAPPA = 1.0  # threshold between the quadratic and the linear part of the Huber loss
-NOISY = "hidden", "heads"
+NOISY = "hidden", "heads"  # layers with factorised Gaussian noise
 SIGMA = 0.5  # initial sigma of a noisy layer, times 1 / sqrt(fan_in)
 
 
@@ -89,8 +89,8 @@ def linear(h, w, b):
 def quantiles(params, states, taus, noise=None):
     """Return Z_tau(s, a), the return at each quantile of each action: f[..., B, S], f[..., B, Q] -> f[..., B, Q, A].
 
-    ``phi(tau) = relu(sum_i cos(pi i tau) w_i + b)``, i = 1..64, multiplies the embedded state (Dabney et al. 2018). The
-    heads are dueling, ``Z = V + A - mean_a A`` (Wang et al. 2016).
+    ``phi(tau) = relu(sum_i cos(pi i tau) w_i + b)`` multiplies the embedded state (Dabney et al. 2018, Eq. 4, where i
+    is 0..63; here it is 1..64). The heads are dueling, ``Z = V + A - mean_a A`` (Wang et al. 2016).
 
     `noise` are standard normal samples f[..., M] for the noisy layers, or None.
     """

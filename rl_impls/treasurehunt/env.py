@@ -6,7 +6,7 @@ from gymnasium.error import ResetNeeded
 
 from .vector_env import ACTIONS, COLOURS, DRAWS, ArrayWorlds, Settings, check_integers
 
-PIXELS = 16
+PIXELS = 16  # per side of a cell in a picture
 
 
 class TreasurehuntEnv(gymnasium.Env):

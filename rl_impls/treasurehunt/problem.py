@@ -51,12 +51,12 @@ def states(rng: np.random.Generator, num_agents: int, batch_size: int) -> Any:
 
 
 def uniform(rng: np.random.Generator, *shape: int) -> Any:
-    """Return f32 quantile fractions."""
+    """Return uniform numbers in [0, 1), f32[*shape]."""
     return rng.random(shape, np.float32)
 
 
 def normal(rng: np.random.Generator, *shape: int) -> Any:
-    """Return f32 Gaussian noise."""
+    """Return standard normal numbers, f32[*shape]."""
     return rng.standard_normal(shape, np.float32)
 
 
@@ -99,13 +99,13 @@ def sampled_rows(
 
 
 def acting_draws(rng: np.random.Generator, *shape: int) -> tuple[Any, ...]:
-    """Return quantile fractions, exploration flags (one in ten) and random actions."""
+    """Return quantile fractions f32[*shape, Q], flags to explore (one in ten) and random actions, [*shape] each."""
     explore = rng.random(shape) < 0.1
     return uniform(rng, *shape, QUANTILES), explore, rng.integers(ACTIONS, size=shape).astype(np.int32)
 
 
 def training_draws(rng: np.random.Generator, num_agents: int, batch_size: int = BATCH) -> tuple[Any, ...]:
-    """Return quantile fractions for three forward passes and noise for two."""
+    """Return quantile fractions f32[N, 3, B, Q] for three forward passes, and noise f32[N, 2, M] for two."""
     return uniform(rng, num_agents, 3, batch_size, QUANTILES), normal(rng, num_agents, 2, NOISE)
 
 
@@ -160,7 +160,7 @@ def problem(op: str, config: dict[str, Any], *args: Any, **more: Any) -> Problem
 
 
 def observe(seed: int, num_agents: int, num_worlds: int) -> Problem:
-    """Observations of every agent."""
+    """What every agent sees in every world."""
     rng = np.random.default_rng(seed)
     worlds = {"settings": {"num_agents": num_agents}, "world_state": world_state(rng, num_agents, num_worlds)}
     return problem(

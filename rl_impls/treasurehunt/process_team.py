@@ -100,7 +100,7 @@ class ProcessTeam(OneByOneTeam):
     def wait_for(self, n):
         """Wait until agent `n` answers; fail after `timeout` seconds in which neither it nor another agent computes.
 
-        Short waits count little of the time in which this process is stopped, for example by Ctrl-Z.
+        It waits in short slices, so that time in which this process is stopped, as by Ctrl-Z, barely counts.
         """
         pipe, _ = self.members[n]
         seconds, silence, spent = min(SLICE, self.timeout), 0.0, math.inf

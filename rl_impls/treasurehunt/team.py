@@ -1,4 +1,4 @@
-"""The agents of a loop, who act, remember and learn: a :class:`Team` of all at once, or one after the other."""
+"""The agents of a loop, which act, remember and learn, all at once or one after the other."""
 
 import numpy as np
 
@@ -99,7 +99,6 @@ class OneByOneTeam(Learners):
         super().__init__([Team(of_agent(config, n, slice_of), *args) for n in agents], np.concatenate)
 
     def begin(self):
-        """Begin an episode for every agent."""
         self.ask("begin")
 
     def act(self, *args):
@@ -111,11 +110,9 @@ class OneByOneTeam(Learners):
         return self.members[agent].act(*(x[None] for x in args))[0]
 
     def remember(self, rewards):
-        """Store the last turn of every agent."""
         self.ask("remember", rewards)
 
     def finish(self, obs):
-        """Store every agent's final observation."""
         self.ask("finish", obs)
 
     def learn(self, *args):
