@@ -306,10 +306,10 @@ DEVICES: dict[tuple[str, str], Callable[[], str | None]] = {
     ("torch", "neuron"): _no_neuron,
 }
 
-LOCKED = "pip install --no-deps -r requirements/py311.txt"  # no resolver takes procgen-mirror and gym3 on NumPy 2
-PACKAGES = {"procgen": LOCKED, "gym3": LOCKED, "gym": LOCKED}  # needed by single ops besides their backend's modules
+LOCKED = "pip install --no-deps -r requirements/py311.txt"  # resolvers reject procgen-mirror and gym3 with NumPy 2
+PACKAGES = {"procgen": LOCKED, "gym3": LOCKED, "gym": LOCKED}  # some ops need these besides their backend's modules
 NES = "pip install 'rlgauge-workloads[mario-nes]'"
-OPTIONAL = {  # needed by single settings
+OPTIONAL = {  # packages that some settings need
     "ray": "pip install 'rlgauge-workloads[ray]'",
     "gym_super_mario_bros": NES,
     "nes_py": NES,

@@ -189,7 +189,7 @@ def onnx(module: Any, example: tuple[Any, ...], guard: Any = None, quantised: bo
 def neuron(module: Any, example: tuple[Any, ...], guard: Any = None, autocast: bool = False) -> Any:
     """Return a :class:`.neuron.NeuronModel` that pads batches to the next of ``neuron.SIZES``.
 
-    It is compiled for the batch size of the example, f[B, S]; other sizes are compiled when a batch first needs them.
+    It is compiled now for the size that fits the example, f[B, S], and for other sizes when a batch first needs them.
     """
     from .neuron import SIZES, NeuronModel
 

@@ -19,8 +19,8 @@ from ..params import CheckpointError
 class Agent(ABC):
     """An agent that can be trained, evaluated, saved and resumed.
 
-    If its configuration has ``weights``, the number of weights of its net, they and ``batch_size`` determine the
-    default number of threads. All arguments but the seed are fields of ``Config``.
+    All arguments but the seed are fields of ``Config``. If it has ``weights``, the number of weights of the net, this
+    and ``batch_size`` determine the default number of threads.
 
     Raises:
         ValueError: an invalid argument, here or in a method; the agent is left unchanged.
@@ -130,7 +130,7 @@ class Agent(ABC):
 
     def save(self, path: Path) -> None:
         """Write a checkpoint atomically."""
-        arrays = self.state()  # first, as it may draw random numbers
+        arrays = self.state()  # before the state of the generator, from which it may draw
         values = {
             "agent": type(self).__name__, "config": asdict(self.config), "rng": self.rng.bit_generator.state,
             "step": self.step,

@@ -145,6 +145,6 @@ def read_yaml(path: Path) -> YamlFile:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
-        problem = str(getattr(error, "problem", error)).partition("\n")[0]  # that of a control character has two lines
+        problem = str(getattr(error, "problem", error)).partition("\n")[0]  # for a control character it has two lines
         raise ValueError(f"{path}{line}: invalid YAML ({problem})") from None
     return YamlFile(path, values, lines)

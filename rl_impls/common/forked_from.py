@@ -1,4 +1,4 @@
-"""Preload module of the fork server: the server outlives its children, then removes the folder of its socket."""
+"""Preload module of the fork server: ignore the group's signals, and remove the socket's folder at exit."""
 
 import atexit
 import os

@@ -22,7 +22,7 @@ class Phases:
         self.start()
 
     def start(self):
-        """Restart the clock; the time since the last phase counts for none."""
+        """Restart the clock; the time since the last phase is not counted."""
         self.before = perf_counter()
 
     def __call__(self, phase):

@@ -91,7 +91,7 @@ class ProcgenVectorEnv(VectorEnv):
     Infos: ``level_seed`` i32[N], the level of the frame, and where an episode ended ``final_info``, like Gymnasium's
     SyncVectorEnv over environments with RecordEpisodeStatistics: ``{"episode": {"r": f64[N], "l": int[N]},
     "level_seed": i32[N], "level_complete": bool[N]}``. Each has a mask bool[N] named ``_level_seed``, ``_final_info``
-    and so on. The wrapper itself also works around this environment.
+    and so on. RecordEpisodeStatistics itself also works around this environment.
 
     The games start in the constructor, and the seed determines everything that follows, for any number of threads.
 
@@ -139,7 +139,7 @@ class ProcgenVectorEnv(VectorEnv):
         self.envs = import_procgen()(
             num=self.num_envs, env_name=self.game, distribution_mode=self.mode, rand_seed=self.seed,
             start_level=self.start_level, num_levels=self.num_levels,
-            num_threads=0 if self.threads == 1 else self.threads,  # besides the caller's: it computes if there are none
+            num_threads=0 if self.threads == 1 else self.threads,  # besides the caller's, which steps the games if 0
         )  # fmt: skip
         self.envs._reuse_arrays = True  # observe() copies otherwise
         _, obs, _ = self.envs.observe()
@@ -267,7 +267,7 @@ class ProcgenVectorEnv(VectorEnv):
         return {"games": self.envs.get_state(), "returns": self.returns.copy(), "lengths": self.lengths}
 
     def set_state(self, state):
-        """Restore a state from :meth:`get_state`, including its frames, whatever the seed or threads it was taken with.
+        """Restore a state from :meth:`get_state`, including its frames; its seed and number of threads may differ.
 
         The content of a game's bytes is not checked, and Procgen aborts the process if it cannot read them: store
         states in a format that detects damage, such as ``rl_impls.params``.

@@ -42,8 +42,8 @@ def context_of(threads, needs=()):
     """Return the :mod:`multiprocessing` context for starting processes.
 
     Importing torch takes more than a second of CPU time. If each process has one thread, as when there are at least as
-    many processes as cores, a fork server imports it once for all; it ends with this process. The first call decides
-    which modules the server imports.
+    many processes as cores, a fork server imports torch once for all of them. The server ends with this process. The
+    first call decides which modules it imports.
 
     Args:
         threads: threads per library in each process.

@@ -34,8 +34,8 @@ def default_threads(work: float) -> int:
 def set_threads(count: int, inter_op: int | None = None) -> None:
     """Set the number of threads of torch, JAX and Procgen.
 
-    Unless ``OMP_WAIT_POLICY`` or ``GOMP_SPINCOUNT`` is set, torch threads that wait soon go to sleep: if another
-    program occupies a core, threads that spin take time from those that have work. torch and JAX read the environment
+    Unless ``OMP_WAIT_POLICY`` or ``GOMP_SPINCOUNT`` is set, waiting torch threads spin only briefly before they sleep:
+    if another program occupies a core, spinning threads take time from working ones. torch and JAX read the environment
     when they are imported; after that, only torch's number of threads can change. `inter_op` limits the torch
     operations that run in parallel; None is torch's default.
     """

@@ -97,7 +97,7 @@ class Trained(Op):
     The optimiser updates ``updated``: the parameters or, if ``flat``, one vector that they are views of.
 
     A net has ``load(params)``, ``views()`` by name in the order of ``parameters()``, and ``to_params_layout``, which
-    returns a view, in the layout of the NumPy weight, of an array in the layout of a parameter.
+    takes an array in a parameter's layout and returns a view in the layout of the NumPy weight.
 
     Args:
         params: initial weights by name.

@@ -55,5 +55,5 @@ class PictureNet(nn.Module):
 
     @staticmethod
     def to_params_layout(array):
-        """Return a view, in the layout of the NumPy weights, of an array in the layout of a parameter."""
+        """Return a view, in the NumPy layout, of an array in the layout of a parameter."""
         return array.transpose(HWIO) if array.ndim == 4 else array
