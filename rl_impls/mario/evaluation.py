@@ -6,7 +6,7 @@ from .collectors import Collector
 from .transport import LINE
 
 SIDE_BY_SIDE = 8  # environments
-EPSILON = 0.05  # fraction of random actions, so that no episode loops for ever (Mnih et al. 2015)
+EPSILON = 0.05  # fraction of random actions, so that no episode loops forever (Mnih et al. 2015)
 
 
 class Discard:

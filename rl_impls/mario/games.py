@@ -116,7 +116,7 @@ class NesPlayed:
         return {}
 
     def set_state(self, state):
-        """Begin another episode, whatever the state."""
+        """Begin another episode; the state is ignored."""
         self.begin()
 
     def close(self):

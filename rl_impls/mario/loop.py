@@ -128,7 +128,7 @@ class Pipeline(TimedLoop):
 
     Raises:
         BackendUnavailable: the game is not installed, or torch, or the backend cannot run.
-        WorkersEnded: here and later: a collector failed, did not answer in time, or died and could not be replaced.
+        WorkersEnded: here or in a method: a collector failed, timed out, or died and could not be replaced.
         TransportBroken: a collector died and its loss broke the transport, during construction, in :meth:`reset`, or
             again while an epoch's chunk is replayed; the pipeline can only be closed.
     """

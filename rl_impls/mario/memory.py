@@ -87,7 +87,7 @@ class FrameReplay:
         held: changes of ``valid`` postponed until :meth:`release`; None unless :meth:`hold` is in force.
 
     Raises:
-        ValueError: the lanes cannot share the capacity, or later: no row or an invalid row is sampled.
+        ValueError: the lanes cannot share the capacity, or, in a method, no row or an invalid row is sampled.
     """
 
     def __init__(self, capacity, lanes, side, stack=STACK, planes=0):

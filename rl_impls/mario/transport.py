@@ -89,7 +89,7 @@ class Transport(ABC):
     def ended(self, index):
         """Account for what the dead collector of an environment left behind.
 
-        Raises TransportBroken if the transport cannot go on; then only :meth:`close` is possible.
+        Raises TransportBroken if the transport cannot continue; then only :meth:`close` is possible.
         """
 
     @abstractmethod
