@@ -110,7 +110,7 @@ class Recorder:
 
 
 def best_return(folder: Path, curve: Sequence[Mapping[str, float]]) -> float:
-    """Return the mean return of the best checkpoint of a run, by its curve."""
+    """Return the mean return of the best checkpoint of a run, computed from its curve."""
     if not curve or not (folder / BEST).exists():
         return -math.inf
     step = int(read_metadata(folder / BEST)["step"])

@@ -33,7 +33,7 @@ def check_installed(backend):
 
 
 def check_reachable(address, seconds=SECONDS):
-    """Raise a ValueError unless a Ray cluster answers at the address within seconds; Ray itself retries for minutes."""
+    """Raise a ValueError unless a Ray cluster answers within ``seconds``; Ray itself retries for minutes."""
     found = parse_address(address)
     if found is None:
         return
