@@ -40,7 +40,7 @@ def per_stream(config):
 
 
 def check_room(config):
-    """Raise ValueError if the queues have no room for each environment, or the replay is hardly larger than an epoch.
+    """Raise ValueError if queues, epochs or the replay are too small for the number of environments.
 
     An epoch's own experiences are not sampled before the next one.
     """
@@ -80,7 +80,7 @@ def pushing(replay, options):
 
 
 def gathering(replay, options):
-    """Return ``gather(rows)``, which returns a batch; if indexed, its frames are overwritten by the next one."""
+    """Return ``gather(rows)``, which returns a batch; if indexed, the next call overwrites its frames."""
     if options.stacks == "item":
         return replay.gather_one_by_one
     kept = {}

@@ -74,7 +74,7 @@ def in_collector(index, shared, experiences):
 
 
 class Queues(Transport):
-    """Base class: some bounded queues, from which a thread of the learner takes experiences.
+    """Base class of transports through bounded queues, which a thread of the learner empties.
 
     Besides those in the queues, up to ``capacity`` experiences may wait in the learner's process, and a few in the
     pipes. A collector that is killed may hold a queue's lock, or leave a part of an experience in its pipe, so the
@@ -145,14 +145,14 @@ def read(queues, items, room, closing):
 
 
 class LockedQueue(Queues):
-    """One queue of all environments, to which collectors write in turn under its lock; delivered one by one."""
+    """One queue for all environments, to which collectors write in turn under its lock; delivers one by one."""
 
     def __init__(self, streams, shape, capacity, batch_size=None):
         super().__init__(streams, shape, capacity, 1, 1)
 
 
 class LocalQueues(Queues):
-    """A queue of each environment, so that no collector waits for another; delivered in batches."""
+    """A queue for each environment, so that no collector waits for another; delivers in batches."""
 
     def __init__(self, streams, shape, capacity, batch_size=1_000):
         super().__init__(streams, shape, capacity, streams, batch_size)

@@ -30,7 +30,7 @@ def first_state(config):
 
 
 def pool_maker(config, backend):
-    """Return the class of the actors: :class:`.ray_actor_pool.RayActorPool` if a cluster is named, else a local one.
+    """Return the maker of actor pools: :class:`.ray_actor_pool.RayActorPool` if a cluster is named, else a local one.
 
     Raises a ValueError if the cluster cannot be reached, and BackendUnavailable if Ray is not installed.
     """
