@@ -90,7 +90,10 @@ class Batched:
 
 
 class Load(Op):
-    """A server, f32[S] -> f32[A] and ``close()``, under load from `clients` threads with one request at a time each."""
+    """Load on a server from `clients` threads, each of which waits for an answer before its next request.
+
+    `server` maps a state f32[S] -> f32[A] and has ``close()``.
+    """
 
     def __init__(self, server, clients):
         self.server, self.clients = server, clients

@@ -45,7 +45,7 @@ def join(train, make_loss, rank, store, gamma, losses, timeout):
 def follow(pipe, args):
     """Main loop of the second process: run requests from the pipe on its half of the batch until the pipe is closed.
 
-    The pipe receives names and arguments of methods; it sends None when ready, or an error message.
+    Requests are names and arguments of methods. The process sends None when it is ready, or an error message.
     """
     store, make, make_loss, config, half, losses, options, timeout = args
     for number in OF_GROUP:
