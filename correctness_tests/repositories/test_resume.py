@@ -81,8 +81,8 @@ def test_the_pairs_of_an_anchor_are_kept_although_base_is_unchanged(toy, tmp_pat
     toy.at("start")
     toy.commit("slower", flat(slow=120))
     command = toy.command("slower", tmp_path, "--gate-anchor", "start", rule=RULE)
-    code, text = toy.interrupted("screen 2 of", signal.SIGTERM, *command)
-    assert (code, "to resume, repeat the command with --gate-resume" in text) == (2, True), text
+    text = toy.interrupted("screen 2 of", signal.SIGTERM, *command)
+    assert "to resume, repeat the command with --gate-resume" in text
     found = json.loads((tmp_path / "gate.json").read_text())
     assert {record["state"] for record in found["records"].values()} == {"unchanged"}
     assert {len(record["screen"]) for record in found["anchor"]["records"].values()} == {1}
