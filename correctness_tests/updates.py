@@ -28,7 +28,8 @@ def learner(workload, op, backend, config, batch, form="full", exact=False, **op
 
 def gradient_of(net):
     """Return the gradients of a net on torch by name, in the layout of its weights in NumPy."""
-    return {name: net.to_params_layout(weight.grad.numpy()) for name, weight in zip(net.views(), net.parameters())}
+    weights = zip(net.views(), net.parameters(), strict=True)
+    return {name: net.to_params_layout(weight.grad.numpy()) for name, weight in weights}
 
 
 def assert_is_gradient(gradient, loss, params, tolerance=1e-5, step=1e-7):
@@ -72,7 +73,7 @@ def assert_goes_on(before, after, batches, rtol):
         for wanted, got in zip(leaves(update_first(batch)), leaves(update_second(batch)), strict=True):
             np.testing.assert_allclose(got, wanted, rtol=rtol, atol=rtol * np.abs(wanted).max())
     assert_same(state, kept)
-    assert first.state()["step"] == second.state()["step"]
+    assert first.state()["step"] == second.state()["step"] == 4
 
 
 def seconds_of_phases(loop, *args):
