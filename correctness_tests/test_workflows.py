@@ -162,7 +162,9 @@ def installed_by(workflow):
 
 @pytest.mark.parametrize(("workflow", "own"), [("cuda", {*RUNNER, "jax", "jaxlib"}), ("neuron", RUNNER)])
 def test_a_workflow_on_a_device_leaves_what_is_built_for_it_to_the_runner(workflow, own):
-    assert not own & installed_by(workflow)
+    installed = installed_by(workflow)
+    assert "numpy" in installed
+    assert not own & installed
 
 
 def test_neuron_benchmarks_are_collected_with_what_the_workflow_installs(tmp_path):
@@ -229,3 +231,11 @@ def test_the_next_run_of_asv_fetches_the_earlier_results(tmp_path):
     assert (clone / ".asv/results/github/one.json").read_text() == "kept"
     kept.git("-C", str(clone), "branch", "--remotes", "--delete", "origin/asv-results")
     asv("measure", "results so far", clone)
+
+
+def test_only_the_job_that_publishes_results_of_asv_may_write():
+    workflow = yaml.safe_load((ROOT / ".github/workflows/asv.yml").read_text())
+    assert workflow["permissions"] == {}
+    given = {name: each["permissions"] for name, each in workflow["jobs"].items()}
+    assert given == {"measure": {"contents": "read"}, "publish": {"contents": "write", "actions": "read"}}
+    assert not any("uses" in each for each in workflow["jobs"]["publish"]["steps"])
