@@ -33,6 +33,7 @@ def assert_equivalent(got, expected):
 
 def test_steps_and_resets_equal_those_of_a_sync_vector_env(sync):
     env, rng = make_vector(BOARDS[1]), np.random.default_rng(0)
+    assert env.observation_space == sync.observation_space
 
     def draws():
         """Return the numbers that the next reset or step of ``env`` draws."""
@@ -103,6 +104,7 @@ def test_make_vec_passes_on_its_arguments_and_its_spec_makes_the_same_games():
     again = gymnasium.make_vec(made.spec)
     for env in (made, again):
         assert type(env.unwrapped).__name__ == "SnakeVectorEnv"
+        assert env.unwrapped.single_observation_space == gymnasium.spaces.Box(-1, 1, (8, 8), np.float32)
         env.reset(seed=0)
         obs, *_ = env.step(env.action_space.sample())
         assert env.observation_space.contains(obs)
