@@ -1,6 +1,7 @@
-"""PPO, A2C and IMPALA in one process against a plain loop; resets, states and random draws."""
+"""PPO, A2C and IMPALA in one process against a plain loop; resets, states, random draws, and steps of the games."""
 
 import functools
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -8,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from correctness_tests.procgen.loops import ALGORITHMS, ENVS, STEPS, config_of, made, numbers, plain, played
+from correctness_tests.procgen.problem import build
 from correctness_tests.quick import quick
 from correctness_tests.strategies import SEEDS
 from correctness_tests.updates import apart, assert_same
-from rl_impls.common.procgen_env import FRAME
+from rl_impls.common.procgen_env import FRAME, ProcgenVectorEnv
 from rl_impls.procgen._numpy import logits_and_values
 from rl_impls.procgen.rollouts import draw_uniforms, minibatches
 
@@ -102,3 +104,18 @@ def test_each_epoch_takes_every_image_once(seed, number, batches, batch_size):
     assert rows.shape == (3 * batches, batch_size)
     for epoch in rows.reshape(3, -1):
         np.testing.assert_array_equal(np.sort(epoch), np.arange(batches * batch_size))
+
+
+@pytest.mark.parametrize("form", ["naive", "full"])
+def test_env_step_takes_the_steps_of_the_environment(form):
+    config = {"game": "chaser", "num_envs": 3, "seed": 5, "mode": "easy", "num_levels": 20, "start_level": 4}
+    drawn = [np.random.default_rng(seed).integers(15, size=(60, 3)).astype(np.int32) for seed in (0, 1)]
+    op, env, ends = build("env_step", "numpy", {"env": config}, drawn[:1], form), ProcgenVectorEnv(**config), 0
+    with closing(op), closing(env):
+        for actions in drawn:
+            obs, rewards, ended = op(actions)
+            frames, *wanted = (np.array(column) for column in zip(*map(env.advance, actions)))
+            np.testing.assert_array_equal(op.rows, frames, strict=True)
+            assert_same([obs, rewards, ended], [frames[-1], *wanted])
+            ends += ended.sum()
+    assert ends > 0
