@@ -113,7 +113,8 @@ def test_q_values_follow_every_update_and_the_target_net_every_third_one(learner
     fill(agent, 20)
     before, weights = agent.get_qs_batch(STATES[:5]), [agent.params]
     for update in range(1, 5):
-        agent.train()
+        loss, td_loss = agent.train()
+        assert loss > td_loss  # by the physics
         weights.append(agent.params)
         assert not same(weights[update], weights[update - 1])
         assert same(part_of(agent.state(), "target"), weights[0 if update < 3 else 3])
@@ -121,6 +122,14 @@ def test_q_values_follow_every_update_and_the_target_net_every_third_one(learner
             expected = q_values(agent.params, STATES[:rows])
             np.testing.assert_allclose(agent.get_qs_batch(STATES[:rows]), expected, atol=1e-6)
     assert not np.allclose(agent.get_qs_batch(STATES[:5]), before, atol=1e-6)
+
+
+def test_agent_acts_on_one_backend_with_the_weights_that_another_learns():
+    agent = make("torch", serve="numpy")
+    fill(agent, 20)
+    for _ in range(2):
+        np.testing.assert_array_equal(agent.get_qs_batch(STATES), q_values(agent.params, STATES))
+        agent.train()
 
 
 def test_the_order_of_the_configuration_changes_the_loss():
