@@ -27,6 +27,7 @@ def test_signed_rank_equals_scipys():
         if any(excess):  # SciPy returns no p if all values are zero
             wanted = stats.wilcoxon(excess, alternative="greater", method="exact").pvalue
             assert signed_rank(values, tolerated) == pytest.approx(wanted, **EXACT)
+    assert signed_rank([math.log1p(0.01)] * 3, 0.01) == 1
 
 
 def test_rank_correlation_equals_scipys():
