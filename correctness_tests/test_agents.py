@@ -159,5 +159,5 @@ def test_checkpoint_that_does_not_fit_is_refused(tmp_path, name):
     metadata["config"] = json.dumps(json.loads(metadata["config"]) | config)
     arrays |= {name: edit(arrays.get(name)) for name, edit in edits.items()}
     params.save(tmp_path / "edited", arrays, **metadata)
-    with pytest.raises(CheckpointError, match=rf"^{tmp_path / 'edited'}: "):
+    with pytest.raises(CheckpointError, match=rf"^{tmp_path / 'edited'}: not a checkpoint of this agent"):
         agent_of(workload).load(tmp_path / "edited")
