@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from correctness_tests.quick import quick
-from correctness_tests.workload_agents import AGENTS, SMALL, agent_of, contents, fields_of, make
-from rl_impls import params
+from correctness_tests.workload_agents import AGENTS, FIGURES, RL_IMPLS, SMALL, agent_of, contents, fields_of, make
+from rl_impls import backends, params
 from rl_impls.params import CheckpointError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -31,6 +31,11 @@ def assert_columns(curve):
         assert list(figures) == names
         assert math.isnan(figures["return"]) == math.isnan(figures["length"]) == (figures["episodes"] == 0)
         assert figures[names[-1]] >= 0
+
+
+def test_agents_of_all_workloads_are_tested():
+    agents = {name for name in backends.workloads() if (RL_IMPLS / name / "agent.py").is_file()}
+    assert SMALL.keys() == FIGURES.keys() == agents
 
 
 RESUMED = {f"{name}.{backend}": {"backend": backend} for name in SMALL for backend in ("torch", "jax")} | {
