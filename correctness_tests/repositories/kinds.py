@@ -140,13 +140,18 @@ class TestNotMarked:
         if "benchmark" in request.fixturenames:
             request.getfixturevalue("benchmark").extra_info["recorded"] = 1
 
+    @pytest.fixture
+    def chosen(self, request):
+        marked = request.node.get_closest_marker("benchmark")
+        return request.getfixturevalue("tmp_path_factory" if marked else "tmp_path")
+
     def test_requested(self, requested):
         requested(sorting.slow, NUMBERS)
 
     def test_requests(self, request):
-        request.getfixturevalue("benchmark")(sorting.slow, NUMBERS)
+        assert request.getfixturevalue("benchmark")(sorting.slow, NUMBERS) is not None
 
-    def test_no_benchmark(self):
+    def test_no_benchmark(self, chosen):
         sorting.slow(NUMBERS)
 
 
@@ -187,6 +192,16 @@ def numbers():
 
 def test_marked(numbers):
     assert sorting.slow(numbers)[0] == NUMBERS.min()
+
+
+@pytest.fixture
+def recorded(request):
+    if "benchmark" in request.fixturenames:
+        request.getfixturevalue("benchmark").extra_info["recorded"] = 1
+
+
+def test_recorded(recorded):
+    sorting.slow(NUMBERS)
 
 
 def test_marked_once(tmp_path):

@@ -165,6 +165,7 @@ def test_a_project_fixture_named_benchmark_wraps_the_gates(ran):
 def test_a_marked_test_without_the_fixture_is_timed_without_its_setup(ran):
     assert verdicts(ran, "marks") == {
         "test_marked": 1.1,
+        "test_recorded": 1.1,
         "test_marked_once": 1.1,
         "TestUnit::test_unit": 1.1,
         "TestMarked::test_method[fifty]": 1.0,

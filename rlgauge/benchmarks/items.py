@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dis
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,26 +15,40 @@ if TYPE_CHECKING:
 FIXTURES = {"benchmark": "pytest-benchmark", "codspeed_benchmark": "pytest-codspeed"}  # fixture -> its plugin
 MARKS = tuple(FIXTURES)
 PLUGINS = "pytest_benchmark", "pytest_codspeed"  # modules of the fixtures that the gate replaces
+BETWEEN = "EXTENDED_ARG", "PUSH_NULL", "STORE_FAST"  # instructions between a method and its argument, also in assert
 
 
 def has_fixture(item: pytest.Item) -> bool:
-    """Return whether a test uses a plugin's benchmark fixture, itself or through fixtures of the project."""
+    """Return whether a plugin's benchmark fixture is among a test's fixtures, or the test requests it itself."""
     names = fixture_names(item)
     if any(is_plugins(item, name) if name in FIXTURES else is_alias(item, name) for name in names):
         return True
-    return "request" in names and requests_fixture(item)
-
-
-def requests_fixture(item: pytest.Item) -> bool:
-    """Return whether a test, or a fixture that it names, passes a benchmark fixture to ``request.getfixturevalue``.
-
-    Autouse fixtures do not count: they may request it for only some of the tests.
-    """
+    if "request" not in names:
+        return False
     test = getattr(getattr(item.parent, "obj", None), getattr(item, "originalname", None) or item.name, None)
-    known, names = definitions(item), FIXTURES.keys() - parameters(item)
-    functions = [test, *(each.func for name in named_fixtures(item) for each in known.get(name, ()))]
-    codes = [code for function in functions if (code := getattr(function, "__code__", None))]
-    return any("getfixturevalue" in code.co_names and not names.isdisjoint(code.co_consts) for code in codes)
+    return requests_fixture(item, test)
+
+
+def uses_fixture(item: pytest.Item) -> bool:
+    """Return whether a test uses a plugin's benchmark fixture, or names a fixture that may request it.
+
+    A fixture may request it for only some of its tests. Autouse fixtures, which all tests have, therefore do not count.
+    """
+    if has_fixture(item):
+        return True
+    if "request" not in fixture_names(item):
+        return False
+    known = definitions(item)
+    return any(requests_fixture(item, each.func) for name in named_fixtures(item) for each in known.get(name, ()))
+
+
+def requests_fixture(item: pytest.Item, function: object) -> bool:
+    """Return whether the function of a test or a fixture passes a benchmark fixture to ``request.getfixturevalue``."""
+    code, names = getattr(function, "__code__", None), FIXTURES.keys() - parameters(item)
+    if code is None or "getfixturevalue" not in code.co_names:
+        return False
+    steps = [step for step in dis.get_instructions(code) if step.opname not in BETWEEN]
+    return any(step.argval == "getfixturevalue" and after.argval in names for step, after in pairwise(steps))
 
 
 def parameters(item: pytest.Item) -> set[str]:
@@ -102,7 +118,7 @@ def definitions(item: pytest.Item) -> Mapping[str, Sequence[Any]]:
 
 def is_benchmark(item: pytest.Item) -> bool:
     """Return whether a test is a benchmark, by its fixture or by a mark."""
-    return has_fixture(item) or any(map(item.get_closest_marker, MARKS))
+    return uses_fixture(item) or any(map(item.get_closest_marker, MARKS))
 
 
 def missing_plugin(item: pytest.Item) -> str | None:

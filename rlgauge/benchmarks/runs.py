@@ -23,7 +23,7 @@ from rlgauge.parameters import describe_parameters
 from rlgauge.workers import SIDE, TEMPORARY
 
 from .fixture import Benchmark
-from .items import asks_for_fixture, has_fixture, skip_reason
+from .items import asks_for_fixture, has_fixture, skip_reason, uses_fixture
 from .once import OnceRuns, Trial
 from .seeds import seed_all
 from .timed import MisuseError, TimedFunction, compiling_anew
@@ -301,7 +301,7 @@ class Runs(worker.Requests):
             return {"failed": message, **self.absent_name(self.raised)}
         if skipped:
             return {"skipped": skip_reason(skipped[0])}
-        if self.fixture is None and not has_fixture(self.items[identity]):
+        if self.fixture is None and not uses_fixture(self.items[identity]):
             return {"failed": "a plugin runs the marked function by itself: call benchmark(function, ...) in the test"}
         if not self.reports:
             return {"failed": "a plugin runs the test by itself: disable it with -p no:NAME"}
