@@ -13,6 +13,7 @@ import random
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -115,7 +116,9 @@ def is_ancestor(root: Path, first: str, second: str) -> bool:
 
 def version_of(file: Path, name: str) -> str:
     """Return a hash of a test's source without comments, or of the whole file if it does not define the test."""
-    node: ast.AST | None = ast.parse(file.read_bytes())
+    node: ast.AST | None = None
+    with suppress(SyntaxError, ValueError):  # the user may be editing the file
+        node = ast.parse(file.read_bytes())
     for part in name.partition("[")[0].split("::")[1:]:
         node = next((child for child in getattr(node, "body", ()) if getattr(child, "name", "") == part), None)
     source = ast.unparse(node).encode() if node else file.read_bytes()

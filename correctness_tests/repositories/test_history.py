@@ -229,6 +229,7 @@ def test_commits_are_those_along_first_parents_oldest_first(tmp_path):
     [
         (lambda text: f"# a comment\n{text}\n\ndef test_other():\n    pass\n", False),
         (lambda text: text.replace("50", "60"), True),
+        (lambda text: f"{text}(", True),  # it is being edited
     ],
 )
 def test_a_test_has_a_new_version_when_its_code_changes(tmp_path, change, anew):
