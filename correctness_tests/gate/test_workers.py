@@ -94,13 +94,17 @@ def test_a_worker_without_a_reply_is_ended_with_a_reason(root, do, limit, words)
 
 
 @pytest.mark.parametrize("do", ["start", "ignore"])
-def test_processes_that_a_worker_started_end_with_it_and_a_stopped_one_can_handle_sigterm(root, do):
+def test_processes_that_a_worker_started_end_with_it_although_they_ignore_sigterm(root, do):
     with worker(root) as head:
         (reply,) = ask_both([head], do)
-        ask_both([head], "stop")
         assert alive(reply["child"])
-    assert (root / "terminated").exists()
     assert eventually(lambda: not alive(reply["child"]))
+
+
+def test_a_stopped_process_that_a_worker_started_can_handle_sigterm(root):
+    with worker(root) as head:
+        ask_both([head], "stop")
+    assert (root / "terminated").exists()
 
 
 def test_a_worker_runs_in_its_own_folder_variables_memory_and_session(root):
