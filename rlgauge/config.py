@@ -33,9 +33,9 @@ class Config:
         build: command to run in each side's tree, in a separate environment.
         ignore: patterns of files that do not affect the speed of any benchmark.
         include: files and directories that both sides get besides the benchmarks; the whole repository by default.
-        depends: files and directories that a benchmark's speed depends on, by pattern of test ids. If
-            these are identical on both sides, the benchmark is `unchanged`, or an error if it loads any other file of
-            the repository.
+        depends: files and directories that a benchmark's speed depends on, by pattern of test ids. If these are
+            identical on both sides, the benchmark is `unchanged`, or an error if it loads any other file of the
+            repository.
         rule: values of the decision rule that differ from the defaults.
         cores: ``one``, or ``all`` for benchmarks that start threads or processes, by pattern of test ids.
         outputs: how outputs are compared, ``close``, ``same`` or ``ignore``, by pattern of test ids.
