@@ -277,9 +277,10 @@ class Workers:
         self.silence = 0.0
 
     def waited(self, seconds, silent):
-        """Add to the silence timer, except for time in which a `silent` worker computes; fail at the timeout."""
+        """Add to the silence timer, unless `silent` workers computed for a tenth of the time; fail at the timeout."""
         spent = sum(cpu_seconds(self.members[index][1].pid) for index in set(silent))
-        self.silence += max(0.0, seconds - max(0.0, spent - self.spent))
+        if spent - self.spent < seconds / 10:
+            self.silence += seconds
         self.spent = spent
         if self.silence >= self.timeout:
             self.fail_silent(silent)
