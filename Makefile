@@ -195,7 +195,7 @@ results: setup  ## time all benchmarks, and update results/ and the README
 	$(BIN)/python -m perf_tests.report.readme .cache/headlines.json
 	$(MAKE) peers
 
-claims: setup  ## measure the published claims, and update the README (an hour or more); WORKLOAD=snake only prints those of snake
+claims: setup  ## measure the published claims, and update the README (an hour or more); WORKLOAD=snake measures and prints only those of snake
 	$(BIN)/python -m perf_tests.claims $(WORKLOAD) $(if $(WORKLOAD),,--pages)
 
 claims-returns: setup  ## train both versions for the claims about returns, from five seeds; reuses finished runs
