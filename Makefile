@@ -53,6 +53,7 @@ $(STAMP):
 	touch $@
 
 $(QUICK_STAMP): $(LOCK) requirements/quick.txt pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo '$(PYTHON) is missing; name another with PYTHON=...'; exit 1; }
 	rm -rf $(QUICK)
 	$(PYTHON) -m venv $(QUICK)
 	grep -E "^--|^($$(paste -sd'|' requirements/quick.txt))==" $(LOCK) > $(QUICK)/lock.txt
