@@ -63,6 +63,16 @@ def test_a_file_of_something_else_changes_nothing(tmp_path, capsys):
     assert page.read_text() == f"{START}\nold\n{END}"
 
 
+def test_a_page_without_markers_is_named_and_changes_nothing(tmp_path, capsys):
+    found, readme, page = tmp_path / "comparisons.json", tmp_path / "README.md", tmp_path / "results.md"
+    found.write_text(json.dumps({"comparisons": {}}))
+    readme.write_text(f"{START}\nold\n{END}")
+    page.write_text("no markers")
+    assert main([str(found), "--readme", str(readme), "--page", str(page)]) == 2
+    assert capsys.readouterr().err == f"{page}: add the markers {START!r} and {END!r}\n"
+    assert readme.read_text() == f"{START}\nold\n{END}"
+
+
 @pytest.mark.parametrize("page", [README, PAGE], ids=lambda page: page.name)
 def test_each_page_has_one_place_for_its_table(page):
     text = page.read_text()

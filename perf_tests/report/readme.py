@@ -100,10 +100,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         comparisons = json.loads(options.comparisons.read_text())["comparisons"]
         about = info(ROOT), datetime.date.today().isoformat()
         tables = {options.readme: findings(comparisons, *about), options.page: gains(comparisons, *about)}
-        texts = {path: insert(path.read_text(), START, END, table) for path, table in tables.items()}
-        write_all({path: text.encode() for path, text in texts.items()})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, Unwritable) as error:
-        print(f"{options.comparisons}: {error!r}", file=sys.stderr)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        wanted = "give a file that rlgauge compare --file wrote"
+        print(f"{options.comparisons}: not a file of comparisons: {error!r}; {wanted}", file=sys.stderr)
+        return 2
+    texts: dict[Path, bytes] = {}
+    try:
+        for path, table in tables.items():
+            texts[path] = insert(path.read_text(), START, END, table).encode()
+        write_all(texts)
+    except (OSError, ValueError, Unwritable) as error:
+        print(f"{path}: {error}" if isinstance(error, ValueError) else error, file=sys.stderr)
         return 2
     return 0
 
