@@ -81,9 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--seconds", type=float, default=10.0, metavar="S", help="train for S seconds each time (default: 10)"
     )
-    parser.add_argument(
-        "--only", nargs="+", choices=COMMANDS, default=list(COMMANDS), help="measure only these commands (default: all)"
-    )
+    only = f"measure only these commands (default: all): {'; '.join(COMMANDS)}"
+    parser.add_argument("--only", nargs="+", choices=COMMANDS, default=list(COMMANDS), metavar="COMMAND", help=only)
     options = parser.parse_args(arguments)
     return ended(lambda: run(options), subprocess.CalledProcessError)
 

@@ -85,7 +85,11 @@ def run(options: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line and time the benchmarks; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m perf_tests.run", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m perf_tests.run",
+        description=__doc__.splitlines()[0],
+        epilog="All other arguments go to pytest, for example: python -m perf_tests.run --tier gate --workload pirl",
+    )
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the merged results of pytest-benchmark to FILE"
     )

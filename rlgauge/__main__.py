@@ -130,7 +130,8 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "history",
         help="compare commits with the previous release; history show prints the results",
         allow_abbrev=False,
-        usage="rlgauge history --since REVISION [--pairs N] [--minutes N] [--file FILE] [--limit S] [PYTEST-ARG ...]",
+        usage="rlgauge history --since REVISION [--pairs N] [--minutes N] [--file FILE] [--limit SECONDS] "
+        "[PYTEST-ARG ...]",
         epilog="All other arguments go to pytest, for example: rlgauge history --since v1.0 benchmarks -k sort",
     )
     command.set_defaults(run=subcommands.history)

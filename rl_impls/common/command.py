@@ -23,6 +23,7 @@ from .workers import WorkersEnded
 EPISODES = 100  # default number of evaluation episodes
 LARGE = ("capacity", "batch_size", "num_envs")  # fields that determine how much memory a training run needs
 USER_ERRORS = ValueError, OverflowError, FloatingPointError, NotImplementedError, ImportError, WorkersEnded
+PATHS = {"file": "file to read", "checkpoint": "new file to write"}  # arguments of further commands, for the help
 EXTRAS = dict.fromkeys(("rich", "yaml", "tensorboard", "plotly"), "cli") | {"torch": "torch"}  # by package
 
 
@@ -86,7 +87,8 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
     trains.add_argument(
         "checkpoint", type=Path, nargs="?", help="file to write, or to resume from (default: one in --output-dir)"
     )
-    trains.add_argument("--config", type=Path, metavar="FILE", help="read the options below from this YAML file")
+    config = "read options from this YAML file, all but --output-dir and --resume"
+    trains.add_argument("--config", type=Path, metavar="FILE", help=config)
     trains.add_argument(
         "--output-dir",
         type=Path,
@@ -101,8 +103,10 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
         metavar="N",
         help=f"train for N {agent.UNIT}, rounded up to whole chunks (default: {steps})",
     )
-    until.add_argument("--duration", metavar="HOURS", help="train for this time instead, for example 0.5, 30m or 90s")
-    until.add_argument("--episodes", type=int, metavar="N", help="train until N episodes have ended instead")
+    duration = "train for this time instead of --steps, for example 0.5, 30m or 90s"
+    until.add_argument("--duration", metavar="HOURS", help=duration)
+    episodes = "train until N episodes have ended, instead of --steps"
+    until.add_argument("--episodes", type=int, metavar="N", help=episodes)
     trains.add_argument(
         "--save-every", metavar="HOURS", help=f"write a checkpoint at this interval (default: {training.SAVE_EVERY})"
     )
@@ -161,7 +165,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
             how["type"], how["metavar"] = PARSERS[get_origin(field.annotation) or field.annotation]
         default = ",".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
         description = (field.description or "").replace("%", "%%")
-        trains.add_argument(option, **how, help=f"{description} (default: {default})")
+        trains.add_argument(option, **how, help=f"{description} (default: {'empty' if default == '' else default})")
         if name in (*loaded(agent), *agent.EVALUATES):
             evaluates.add_argument(option, **how, help=f"{description} (default: the checkpoint's)")
     if "game" in agent.EVALUATES:
@@ -183,7 +187,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
                 field = known[word]
                 command.add_argument(f"--{word}", choices=choices_of(field), help=field.description)
             else:
-                command.add_argument(word, type=Path)
+                command.add_argument(word, type=Path, help=PATHS.get(word))
         command.set_defaults(
             run=lambda agent, options, text=text, names=names: print(text(*(getattr(options, name) for name in names)))
         )

@@ -75,7 +75,7 @@ class Config:
 
 
 class PirlAgent(Agent):
-    """Learns ``Q(s, a)``, the probability of staying on the road until the horizon runs out.
+    """Learns Q(s, a), the probability of staying on the road until the horizon runs out.
 
     ``PirlAgent("torch", "full", seed=0, hidden=(32, 32, 32))``. With ``serve="onnx"`` it learns on torch, and acts and
     evaluates on ONNX, which takes the new weights after each update.

@@ -67,7 +67,7 @@ class Config(Settings):
 
 
 class TreasurehuntAgents(Agent):
-    """Agents that play the treasure hunt together; each learns with its own network.
+    """Learns the treasure hunt with several agents, each with its own network.
 
     ``TreasurehuntAgents("jax", "compiled", seed=0, num_worlds=16)``; the keywords are those of :class:`Config`. The
     seed determines weights, worlds, exploration and batches. The constructor fills the replay memory with random play
