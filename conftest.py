@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from perf_tests.selection import NothingMatchesError, selected, selection_of
 
         if config.getoption("seed") < 0:
-            raise ValueError(f"--seed {config.getoption('seed')}: choose 0 or more")
+            raise ValueError(f"--seed: {config.getoption('seed')} is out of range; choose 0 or more")
         for name in required():
             modules = {module for backend in BACKENDS.values() for module in backend.modules}
             choose("name in RL_PERF_REQUIRE", name, {*BACKENDS, *modules, *PACKAGES, *OPTIONAL})

@@ -148,7 +148,7 @@ def search(
     found = compare(commits[low - 1], commits[low], rule.confirm)
     if found.p > rule.level:
         raise GateError(
-            f"uncertain: the most likely commit is {found} compared with its parent, p = {found.p:.2g}; "
+            f"uncertain: the most likely commit, compared with its parent, is {found}, p = {found.p:.2g}; "
             "repeat the command on an idle machine"
         )
     return found

@@ -64,7 +64,7 @@ class KeptPairs:
         def keep() -> None:
             measured = [result for name, result in comparisons.results.items() if name not in comparisons.failed]
             if len({len(result.values) for result in measured}) > 1:
-                raise GateError("--resume: a test that was skipped now runs; repeat the command without it")
+                raise GateError("--resume: a test that was skipped now runs; repeat the command without --resume")
             pairs = {
                 name: {**asdict(result), "side_values": comparisons.side_values[name]}
                 for name, result in comparisons.results.items()

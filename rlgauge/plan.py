@@ -70,7 +70,7 @@ class Plan:
         for name in ("threads_a", "threads_b"):
             threads = getattr(self, name)
             if threads is not None and not 1 <= threads <= most:
-                raise FieldError([name], f"{threads} is out of range; choose 1 to {most}, the cores it may use")
+                raise FieldError([name], f"{threads} is out of range; choose 1 to {most}, the test's cores")
 
     @property
     def quick(self) -> bool:

@@ -69,7 +69,7 @@ def test_a_ledger_that_was_measured_on_some_of_the_cores_is_not_shown(tmp_path, 
     file, machine = tmp_path / "ledger.json", {"cpu_model": "A CPU", "cores": 2}
     file.write_text(json.dumps({"format": pages.FORMAT, "version": pages.VERSION, "threads": 1, "machine": machine}))
     assert pages.main([str(file)]) == 2
-    assert "pages need a ledger of all 2 cores, not of 1; measure it on all" in capsys.readouterr().err
+    assert "pages need claims measured on all 2 cores, not on 1; use all cores" in capsys.readouterr().err
 
 
 def test_a_file_of_something_else_changes_nothing(tmp_path, capsys):

@@ -49,7 +49,7 @@ def test_bisect_skips_commits_that_cannot_be_measured():
     ("slowdowns", "message"),
     [
         ([0, 0, 0, None, None, 0.1, 0.1, 0.1], "a test: the first slow commit is one of 4, 5, 6; only the last "),
-        ([0.009 * k for k in range(1, 9)], "uncertain: the most likely commit is .*, p = 1; repeat"),
+        ([0.009 * k for k in range(1, 9)], "uncertain: the most likely commit, compared with its parent, is .* p = 1"),
         ([0.1] * 7 + [0.005], r"a test is not slower: 8 \+0\.5% .*, p = 1; give revisions "),
     ],
     ids=["candidates", "drift", "not slower"],

@@ -106,7 +106,7 @@ def test_a_ranking_is_not_resumed_if_a_test_is_no_longer_skipped(repository, int
     kept.write_text(json.dumps(before))
     text = repository.output(2, *RANK, "*::test_kept[10]", "--outputs=ignore", "--resume")
     assert "rank: resuming with " in text
-    assert text.splitlines()[-1] == "--resume: a test that was skipped now runs; repeat the command without it"
+    assert text.splitlines()[-1] == "--resume: a test that was skipped now runs; repeat the command without --resume"
     assert json.loads(kept.read_text()) == before
 
 

@@ -48,7 +48,7 @@ def check_cores(ledger: Mapping[str, Any]) -> None:
     """Raise ClaimsError if a ledger, or its metadata alone, is of a process that could not use all cores."""
     used, cores = ledger["threads"], ledger["machine"]["cores"]
     if used < cores:
-        raise ClaimsError(f"pages need a ledger of all {cores} cores, not of {used}; measure it on all")
+        raise ClaimsError(f"pages need claims measured on all {cores} cores, not on {used}; use all cores")
 
 
 def show(ledger: Mapping[str, Any]) -> None:

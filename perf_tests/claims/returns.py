@@ -91,7 +91,7 @@ class Trial:
         """What :meth:`margin` measures, in words."""
         if self.threshold is None:
             return f"{self.figure} above {SHARE:.0%} of the base's gain"
-        return f"above a log-ratio of {math.log(SOME):.2f} of the updates to a {self.figure} of {self.threshold:g}"
+        return f"above {math.log(SOME):.2f}, as the log-ratio of updates to a {self.figure} of {self.threshold:g}"
 
 
 def snake(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
@@ -293,7 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if name not in TRIALS:
             parser.error(f"unknown trial {name!r} (choose from {', '.join(TRIALS)})")
     if options.seeds < SEEDS:
-        parser.error(f"--seeds {options.seeds}: choose {SEEDS} or more")
+        parser.error(f"--seeds: {options.seeds} is too small; choose {SEEDS} or more")
     return ended(lambda: run(options))
 
 

@@ -40,7 +40,7 @@ def read(path: Path) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(path.read_text())
         rows = [benchmark["extra_info"]["id"] for benchmark in found["benchmarks"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path}: not the JSON of a pytest-benchmark run of this suite: {error!r}") from error
+        raise ValueError(f"{path}: not the JSON of this suite: {error!r}; give a file that make bench wrote") from error
     if not rows:
         raise ValueError(f"{path}: no benchmark was measured; give another file")
     return found

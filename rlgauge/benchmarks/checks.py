@@ -70,7 +70,7 @@ class Checks:
             return
         if start not in (base, head):
             self.warnings.append(
-                f"base has {number_of(count, 'commit')} that head lacks, so their speedups show as slowdowns; merge "
+                f"base has {number_of(count, 'commit')} that head lacks, so speedups on base show as slowdowns; merge "
                 f"base into the branch, or compare with the commit where the branch starts: --gate-against={start[:12]}"
             )
 

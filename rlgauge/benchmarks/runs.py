@@ -312,7 +312,7 @@ class Runs(worker.Requests):
                 return {"skipped": "it does not use benchmark"}
             return {"failed": "it never calls benchmark: call benchmark(function, ...) in the test"}
         if not self.closed:
-            return {"failed": "it catches an error of the timed function: catch it inside that function"}
+            return {"failed": "it catches an error of the timed function: catch the error inside that function"}
         if measured and not has_fixture(self.items[identity]):  # the whole test is timed, with its own measurement
             return {"failed": OWN_FIXTURE}
         return self.exact_counts() | self.figures()

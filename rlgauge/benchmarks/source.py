@@ -113,7 +113,7 @@ class Benchmarks(ProjectSides):
             if replaced := next(filter(None, map(replacing_module, items)), None):
                 hint = f"; {replaced} replaces the plugin's fixture: define it only if the plugin is not installed"
             tests = number_of(len(items), "selected test")
-            raise GateError(f"no benchmark is selected: none of {tests} uses the fixture or mark benchmark{hint}")
+            raise GateError(f"no benchmark is selected: of {tests}, none uses the fixture or mark benchmark{hint}")
         for item in chosen:
             if message := missing_plugin(item):
                 raise GateError(message)

@@ -49,7 +49,7 @@ from rlgauge.plugin import MARK
 FORKED = "pytest_forked"  # runs marked tests in a child, which would answer the requests
 SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that is not shown
 CONFTEST_HINT = (
-    "both sides use head's version: import names that base lacks inside the fixtures or tests that use them, not at "
+    "both sides use head's version: if base lacks a name, import it in the fixtures or tests that use it instead of at "
     "the top"
 )
 OPTIONS: dict[str, Any] = {  # options of pytest and its plugins, with their values in a worker
@@ -241,7 +241,7 @@ class WorkerPlugin(Runs):
         """Disable the hooks of pytest-benchmark and pytest-codspeed, and forget the files that plugins have opened.
 
         The plugins' names stay registered, and ``--codspeed`` is set, because a ``conftest.py`` may skip all benchmarks
-        without them. None of the two plugins has this hook, whose caller must not change while it runs.
+        without them. Neither plugin has this hook, whose caller must not change while it runs.
         """
         config = session.config
         for plugin in config.pluginmanager.get_plugins():  # whose name depends on how it is loaded
