@@ -84,7 +84,7 @@ def of_type(kind: type, value: Any, path: tuple[str, ...]) -> Any:
 
 
 def as_fraction(value: Any) -> str:
-    """Return the fraction that a percentage such as ``"2%"`` stands for; empty for any other value."""
+    """Return the fraction that equals a percentage such as ``"2%"``; empty for any other value."""
     text = value.strip() if isinstance(value, str) else ""
     try:
         return f"{float(text.removesuffix('%')) / 100:g}" if text.endswith("%") else ""

@@ -55,7 +55,8 @@ def by_sigterm() -> Iterator[None]:
 def defer_interrupts() -> Iterator[None]:
     """Defer interrupts, except within :func:`allow_interrupts`; raise a pending one as KeyboardInterrupt at the end.
 
-    An error is raised instead. The interrupt then stays pending, because the command may go on to measure other tests.
+    After an error within the context, that error is raised and the interrupt stays pending, because the command may go
+    on to measure other tests.
     """
     before = {number: signal.signal(number, HANDLER) for number in without_nohup(*SIGNALS)}
     try:

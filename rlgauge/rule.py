@@ -53,7 +53,7 @@ class Rule:
 
     Attributes:
         screen: pairs of fresh processes that every case gets.
-        confirm: additional pairs of a suspect before each look, as long as they can still change the verdict; the
+        confirm: additional pairs of a suspect before each look, while they can still change the verdict; the
             screen's pairs are not used again.
         looks: number of times a confirmation is tested, each after `confirm` more pairs. p is the smallest of all looks
             times their number (Bonferroni). With two or more looks, a confirmation ends early if its pairs exceed the

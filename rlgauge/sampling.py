@@ -31,7 +31,7 @@ class SamplePlan:
         max_noisy_blocks: the same for a noisy pair that is not thorough.
         turns: turns of each side in a block.
         once: each sample is the only call of a run of the test.
-        iterations: the seconds of a call are those of running its function so many times; by default as each side does.
+        iterations: number of runs of the function to which the time of a call is scaled; by default each side's own.
     """
 
     calls: int
@@ -110,7 +110,7 @@ class Cores:
 def cores(all_cores: bool, limit: Path = CPU_LIMIT) -> Cores:
     """Return the cores of this process, or the last of them for cases that run on one core.
 
-    A container may see more cores than it may keep busy, which the file `limit` says.
+    A container may see more cores than it may keep busy; the file `limit` has that number.
     """
     here = available_cores()
     return Cores(here[: cpu_limit(limit)], None) if all_cores else Cores(here, here[-1])

@@ -58,8 +58,8 @@ class Judged:
 class Fit:
     """Numbers of a series to be tested: the root, which is exact, then every commit that has pairs of its own.
 
-    `values` are log-ratios, `covariance` and `freedom` those of their errors, and `points` the commits without the
-    root.
+    `values` are log-ratios. Their errors have this `covariance`, and `freedom` degrees of freedom. `points` are the
+    commits without the root.
     """
 
     points: Sequence[Point]

@@ -40,8 +40,8 @@ class TwoTestPairs(Pairs):
 
     `tests` has the ids of the two tests of each comparison, `tolerances` its largest relative difference of outputs,
     and `checked` names those whose outputs are compared. Tests that run `on_all_cores` disturb each other while they
-    are prepared. So one is prepared after the other, except where both may compile, in the first pair, or import
-    libraries, as the first test of their processes.
+    are prepared, so one is prepared after the other. In two cases, both are prepared at once to save time: in the first
+    pair, in which both may compile, and as the first tests of their processes, which import libraries.
     """
 
     def __init__(

@@ -145,8 +145,8 @@ class Requests:
             warm: make an uncounted call first, after a reset as well: the other side just ran and took the caches, and
                 on all cores its threads may still spin.
             injected_slowdown: seconds by which to slow the last sample.
-            iterations: return the seconds for so many iterations per call, as the other side's test may have another
-                number; by default for this side's own.
+            iterations: scale the seconds to this number of iterations per call, since the other side's test may have
+                another; by default this side's own.
         """
         prepared = self.prepared[identity]
         prepared.calls = calls or prepared.calls

@@ -235,7 +235,7 @@ class Worker(AbstractContextManager["Worker"]):
         """
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGTERM)
-            os.killpg(self.process.pid, signal.SIGCONT)  # children that stand still between requests
+            os.killpg(self.process.pid, signal.SIGCONT)  # children, which are stopped between requests
             end = time.monotonic() + GRACE
             while time.monotonic() < end:
                 self.process.poll()  # reap it, or it stays in its group

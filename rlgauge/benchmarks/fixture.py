@@ -186,5 +186,5 @@ class Benchmark:
 
 
 def in_seconds(timer: Callable[[], float]) -> Callable[[], float]:
-    """Return a timer that returns seconds, given one whose name ends in ``_ns`` if it returns nanoseconds."""
+    """Return a timer in seconds; a timer whose name ends in ``_ns`` returns nanoseconds."""
     return (lambda: 1e-9 * timer()) if getattr(timer, "__name__", "").endswith("_ns") else timer

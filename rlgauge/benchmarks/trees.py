@@ -41,9 +41,9 @@ def benchmark_paths(files: Iterable[str], tree: Path) -> list[str]:
 
 
 def helper_paths(files: Iterable[str], imported: Iterable[str], tree: Path) -> list[str]:
-    """Return the directories ``test`` and ``tests`` of the projects of some benchmark files that hold imported files.
+    """Return the directories ``test`` and ``tests`` in the projects of benchmark files, if they hold an imported file.
 
-    The benchmarks may use their helpers and fixtures.
+    The benchmarks may use helpers and fixtures from these directories.
     """
     projects = {project_of(PurePosixPath(file), tree) for file in files}
     folders = {str(project / name) for project in projects for name in ("test", "tests")}

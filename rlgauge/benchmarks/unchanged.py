@@ -123,7 +123,7 @@ def trace(
                 reply = loaded(process)
                 if reply["spawned"] or common["spawned"]:
                     return None
-                # some do not exist, for example entries of sys.path that stand for an editable install
+                # some do not exist, for example entries of sys.path that represent an editable install
                 files_of_test = {*reply["files"], *common["files"]}
                 found[name] = {file for file in files_of_test if (side.root / file).exists()}
     except WorkerError:
