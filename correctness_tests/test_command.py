@@ -157,6 +157,7 @@ def test_help_describes_every_field(capsys, workload):
         run(workload, capsys, "train", "--help")
     assert ended.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
+    assert " Train an agent and save checkpoints. " in text
     for name, field in config.fields_of(agent_of(workload).Config).items():
         assert f" {option(name)} " in text
         assert field.description

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from . import subcommands
 from .command import ended
@@ -67,9 +68,12 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     parser.add_argument("--version", action="version", version=f"rlgauge {version('rlgauge')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    command = commands.add_parser(
+    def add_command(name: str, about: str, **options: Any) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=about, description=f"{about[:1].upper()}{about[1:]}.", **options)
+
+    command = add_command(
         "gate",
-        help="compare the working tree with a revision, like pytest --gate-against REV",
+        "compare the working tree with a revision, like pytest --gate-against REV",
         usage="rlgauge gate [REVISION] [PYTEST-ARG ...]",
     )
     command.set_defaults(run=subcommands.gate)
@@ -77,26 +81,24 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     add("revision", metavar="REVISION", help="revision to compare with (default: `against` in [tool.rlgauge])")
     add("arguments", nargs=argparse.REMAINDER, metavar="PYTEST-ARG", help="arguments of pytest")
 
-    command = commands.add_parser(
-        "demo", help="find a planted slowdown in a scratch repository, and explain the output"
-    )
+    command = add_command("demo", "find a planted slowdown in a scratch repository, and explain the output")
     command.set_defaults(run=subcommands.demo)
     add = command.add_argument
     add("folder", type=Path, nargs="?", metavar="DIR", help="new folder for the repository (default: a temporary one)")
 
-    command = commands.add_parser("replay", help="recompute the verdicts of a run from its JSON artifact")
+    command = add_command("replay", "recompute the verdicts of a run from its JSON artifact")
     command.set_defaults(run=subcommands.replay)
     command.add_argument("file", type=Path, metavar="FILE", help="artifact that --gate-json wrote")
     add_rule(command)
 
-    command = commands.add_parser("merge", help="merge the artifacts of all shards, and compute the verdicts")
+    command = add_command("merge", "merge the artifacts of all shards, and compute the verdicts")
     command.set_defaults(run=subcommands.merge)
     add = command.add_argument
     add("files", type=Path, nargs="+", metavar="FILE", help="artifacts, one per shard")
     add("--json", type=Path, metavar="FILE", help="write the merged artifact to FILE")
     add("--markdown", type=Path, metavar="FILE", help="write the verdicts to FILE as a Markdown table")
 
-    command = commands.add_parser("bisect", help="find the commit that slowed a benchmark")
+    command = add_command("bisect", "find the commit that slowed a benchmark")
     command.set_defaults(run=subcommands.bisect)
     add = command.add_argument
     add("benchmark", metavar="BENCHMARK", help="id of the benchmark, or a pattern that matches only it")
@@ -105,7 +107,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     add_rule(command)
     add_limit(command)
 
-    command = commands.add_parser("compare", help="measure how many times as fast one benchmark is as another")
+    command = add_command("compare", "measure how many times as fast one benchmark is as another")
     command.set_defaults(run=subcommands.compare)
     add = command.add_argument
     add("first", nargs="?", metavar="A", help="id of a benchmark, or a pattern that matches only it")
@@ -121,14 +123,14 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     add("--seed", type=int, default=Plan.seed, metavar="N", help=seed)
     add_plan(command, "seconds, difference, spread, peak_rss, allocated")
 
-    command = commands.add_parser("rank", help="rank benchmarks by time or another measure; they may tie")
+    command = add_command("rank", "rank benchmarks by time or another measure; they may tie")
     command.set_defaults(run=subcommands.rank)
     command.add_argument("patterns", nargs="+", metavar="PATTERN", help="ids or patterns of two or more benchmarks")
     add_plan(command, "seconds, spread, peak_rss, allocated")
 
-    command = commands.add_parser(
+    command = add_command(
         "history",
-        help="compare commits with the previous release; history show prints the results",
+        "compare commits with the previous release; history show prints the results",
         allow_abbrev=False,
         usage="rlgauge history --since REVISION [--pairs N] [--minutes N] [--file FILE] [--limit SECONDS] "
         "[PYTEST-ARG ...]",
@@ -143,16 +145,16 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     add("--file", type=Path, help=f"add the measured ratios to FILE (default: {subcommands.HISTORY})")
     add_limit(command)
 
-    command = commands.add_parser("history show", help="print the steps and the drift in a history")
+    command = add_command("history show", "print the steps and the drift in a history")
     command.set_defaults(run=subcommands.show_history)
     command.add_argument("--json", action="store_true", help="print all ratios and steps as JSON")
     command.add_argument(
         "--file", type=Path, help=f"read the measured ratios from FILE (default: {subcommands.HISTORY})"
     )
 
-    command = commands.add_parser(
+    command = add_command(
         "power",
-        help="measure the gate's error rates on this repository's benchmarks",
+        "measure the gate's error rates on this repository's benchmarks",
         allow_abbrev=False,
         epilog="All other arguments go to pytest, for example: rlgauge power --minutes 60 benchmarks -k sort",
     )

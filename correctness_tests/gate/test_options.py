@@ -7,6 +7,7 @@ import pytest
 
 from correctness_tests.repositories.made import Gated, Repository
 from rlgauge import plugin
+from rlgauge.__main__ import main
 
 TEST = "def test_it(benchmark):\n    pass\n"
 FILES = {
@@ -95,3 +96,9 @@ def test_an_unknown_option_suggests_one_of_the_gate(run_gate, words):
     assert ran.code == pytest.ExitCode.USAGE_ERROR
     assert ran.only_says("unrecognized arguments: --gate-agianst"), ran.text
     assert ran.only_says("did you mean: --gate-against"), ran.text
+
+
+def test_help_of_a_command_says_what_it_does(capsys):
+    with pytest.raises(SystemExit):
+        main(["rank", "--help"])
+    assert "\nRank benchmarks by time or another measure; they may tie.\n" in capsys.readouterr().out

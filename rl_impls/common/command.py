@@ -82,7 +82,12 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
         allow_abbrev=False,
     )
     commands = made.add_subparsers(dest="command", required=True)
-    trains = commands.add_parser("train", help="train an agent and save checkpoints", allow_abbrev=False)
+
+    def add_command(name: str, about: str) -> argparse.ArgumentParser:
+        described = f"{about[:1].upper()}{about[1:]}."
+        return commands.add_parser(name, help=about, description=described, allow_abbrev=False)
+
+    trains = add_command("train", "train an agent and save checkpoints")
     trains.set_defaults(run=training.train, default_steps=steps)
     trains.add_argument(
         "checkpoint", type=Path, nargs="?", help="file to write, or to resume from (default: one in --output-dir)"
@@ -114,9 +119,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
         "--keep", type=int, metavar="N", help="also keep the last N checkpoints, named by their step (default: none)"
     )
     trains.add_argument("--seed", type=int, metavar="N", help="set the seed of all random numbers (default: 0)")
-    evaluates = commands.add_parser(
-        "evaluate", help="play without learning, print the results and write them as JSON", allow_abbrev=False
-    )
+    evaluates = add_command("evaluate", "play without learning, print the results and write them as JSON")
     evaluates.set_defaults(run=evaluate)
     which = evaluates.add_mutually_exclusive_group(required=True)
     which.add_argument(
@@ -149,7 +152,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
         )
         parallel = "run at most N torch operations in parallel (default: as torch does)"
         command.add_argument("--inter-op-threads", type=int, metavar="N", help=parallel)
-    compares = commands.add_parser("compare", help="print runs side by side and plot their returns", allow_abbrev=False)
+    compares = add_command("compare", "print runs side by side and plot their returns")
     compares.set_defaults(run=lambda _, options: runs.compare(options.runs, options.output))
     compares.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="the --output-dir of a training run")
     page = Path("comparison.html")
@@ -180,7 +183,7 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
         )
     for name, text in others.items():
         summary = (text.__doc__ or "").partition("\n")[0].replace("Return ", "Print ", 1).rstrip(".")
-        command = commands.add_parser(name, help=summary[:1].lower() + summary[1:], allow_abbrev=False)
+        command = add_command(name, summary[:1].lower() + summary[1:])
         names, known = tuple(inspect.signature(text).parameters), fields_of(agent.Config)
         for word in names:
             if word in known:
