@@ -13,9 +13,9 @@ from ..common.config import read_yaml
 from ..common.problem import Problem
 from .memory import STACK
 from .net import ACTIONS, KERNELS, STRIDES, init_net, shapes
+from .senders import EPISODE
 
 HEIGHT, WIDTH = 240, 256  # of a frame of the NES
-EPISODE = 100  # steps
 SENT = 2_000  # experiences of a call of transport
 EPSILON = 0.1  # share of random actions in the pipeline
 LEARNING = {"learning_rate": 1e-4, "gamma": 0.99, "max_grad_norm": 10.0}

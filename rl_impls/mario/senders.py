@@ -3,7 +3,7 @@
 import numpy as np
 
 DISTINCT = 16  # frames per sender
-EPISODE = 100  # steps
+EPISODE = 100  # steps per episode of made-up experiences
 
 
 class Sending:

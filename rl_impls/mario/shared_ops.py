@@ -10,10 +10,9 @@ from ..common.op import Op
 from ..common.workers import Workers, cause_of_death, hung_up
 from .loop import TRANSPORTS, Pipeline, gathering, pushing
 from .memory import FrameReplay, PrioritisedReplay
-from .senders import Sending
+from .senders import EPISODE, Sending
 from .weights import SharedWeights
 
-EPISODE = 100  # steps per episode of the random data
 SHORT = 0.05  # seconds to wait for experiences
 
 
