@@ -8,6 +8,7 @@ import pytest
 from correctness_tests.commands import hiding, python
 from correctness_tests.mario.pipelines import make as make_pipeline
 from correctness_tests.waiting import children
+from rl_impls.common.procgen_env import check_installed
 from rl_impls.mario import nes
 from rl_impls.mario.games import NES, NesPlayed
 from rl_impls.mario.nes import ACTIONS, FRAME, NesGame
@@ -20,7 +21,7 @@ LONGEST = 400  # upper limit of the frames until then
 @pytest.fixture
 def installed(needed):
     """Skip or fail a test if the packages are not installed."""
-    needed(nes.check_installed)
+    needed(check_installed, "numpy", nes.NEEDED)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ MAKE = {"ppo": functools.partial(ppo, epochs=2), "impala": impala}
 def ray(needed, tmp_path_factory):
     """Yield Ray, with an authentication token for this module's clusters."""
     needed(check_installed, "torch")
-    needed(cluster.check_installed, "torch")
+    needed(check_installed, "torch", ["ray"])
     token = tmp_path_factory.mktemp("ray") / "token"
     token.write_text(secrets.token_hex())
     with pytest.MonkeyPatch.context() as patch:

@@ -17,7 +17,7 @@ from gymnasium.error import ClosedEnvironmentError
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from ..backends import PACKAGES, BackendUnavailable
+from ..backends import OPTIONAL, PACKAGES, BackendUnavailable
 from .checks import LARGEST, check_integer, choose
 from .old_gym import silent_gym
 from .procgen_state import MODES, check_state, level_range
@@ -63,11 +63,11 @@ class Episodes(NamedTuple):
 NONE = Episodes(*(np.zeros(0, dtype) for dtype in (np.intp, np.float64, np.int64, np.int32, bool)))
 
 
-def check_installed(backend="numpy"):
-    """Raise BackendUnavailable, on behalf of `backend`, if one of Procgen's packages is missing."""
-    for package, install in PACKAGES.items():
+def check_installed(backend="numpy", packages=tuple(PACKAGES)):
+    """Raise BackendUnavailable, on behalf of `backend`, if a package is missing; by default one of Procgen's."""
+    for package in packages:
         if find_spec(package) is None:
-            raise BackendUnavailable(backend, f"{package} is not installed", install)
+            raise BackendUnavailable(backend, f"{package} is not installed", (PACKAGES | OPTIONAL)[package])
 
 
 def import_procgen():

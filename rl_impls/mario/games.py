@@ -126,9 +126,9 @@ class NesPlayed:
 def check_game(game, backend="numpy"):
     """Raise ValueError for an unknown game, BackendUnavailable if one of its packages is not installed."""
     if choose("game", game, KNOWN) == NES:
-        from .nes import check_installed as check_nes
+        from .nes import NEEDED
 
-        return check_nes(backend)
+        return check_installed(backend, NEEDED)
     return check_installed(backend)
 
 

@@ -11,24 +11,16 @@ A frame is u8[240, 256, 3], height, width, colour; the game shows 60 per second.
 """
 
 from functools import cache
-from importlib.util import find_spec
 
 import numpy as np
 
-from ..backends import OPTIONAL, PACKAGES, BackendUnavailable
 from ..common.old_gym import silent_gym
+from ..common.procgen_env import check_installed
 
 FRAME = (240, 256, 3)
 NOTHING, A, B, LEFT, RIGHT = 0, 1, 2, 64, 128  # buttons, as bits
 ACTIONS = (NOTHING, RIGHT, RIGHT | A, RIGHT | B, RIGHT | A | B, A, LEFT)  # SIMPLE_MOVEMENT of gym_super_mario_bros
 NEEDED = ("gym_super_mario_bros", "nes_py", "gym")
-
-
-def check_installed(backend="numpy"):
-    """Raise BackendUnavailable, naming ``backend``, if a package of the game is not installed."""
-    for package in NEEDED:
-        if find_spec(package) is None:
-            raise BackendUnavailable(backend, f"{package} is not installed", (OPTIONAL | PACKAGES)[package])
 
 
 @cache
@@ -81,7 +73,7 @@ class NesGame:
     actions = len(ACTIONS)
 
     def __init__(self, seed=0, wait=0):
-        check_installed()
+        check_installed(packages=NEEDED)
         self.rng, self.wait, self.info, self.progress = np.random.default_rng(seed), wait, {}, 0
         self.game = import_game()(target=(1, 1))
 

@@ -5,9 +5,6 @@ import os
 import signal
 import socket
 import threading
-from importlib.util import find_spec
-
-from ..backends import OPTIONAL, BackendUnavailable
 
 LOCAL = "local"  # address of a cluster that this process starts and stops
 SECONDS = 5  # default timeout of a connection
@@ -24,12 +21,6 @@ def parse_address(address):
     if not host or not set("/:").isdisjoint(host) or not port.isdecimal() or not 0 < int(port) < 2**16:
         raise ValueError(f"cluster={address!r} should be {LOCAL} or an address such as host:6379")
     return host, int(port)
-
-
-def check_installed(backend):
-    """Raise BackendUnavailable, with the name of the backend, if Ray is not installed."""
-    if find_spec("ray") is None:
-        raise BackendUnavailable(backend, "ray is not installed", OPTIONAL["ray"])
 
 
 def check_reachable(address, seconds=SECONDS):

@@ -8,11 +8,11 @@ import numpy as np
 
 from ..common.parts import join_parts, part_of
 from ..common.phases import Phases, TimedLoop
-from ..common.procgen_env import ProcgenVectorEnv
+from ..common.procgen_env import ProcgenVectorEnv, check_installed
 from ..common.procgen_state import pack, unpack
 from .actor_pool import ActorPool
 from .actors import env_slice
-from .cluster import check_installed, check_reachable
+from .cluster import check_reachable
 from .learners import LEARNERS
 
 PHASES = ("waiting", "inference", "advantages", "gathering", "learning", "publishing")
@@ -36,7 +36,7 @@ def pool_maker(config, backend):
     """
     if not config.get("cluster"):
         return functools.partial(ActorPool, versions=config["lag"] + 2)
-    check_installed(backend.name)
+    check_installed(backend.name, ["ray"])
     check_reachable(config["cluster"])
     from .ray_actor_pool import RayActorPool
 
