@@ -31,11 +31,11 @@ def environment(values):
 
 
 def threads_of_started(threads):
-    """Return a context in which started processes get `threads` threads per library.
+    """Return a context in which started processes get `threads` threads per library; None changes nothing.
 
     Libraries read the variables when they are imported, NumPy as soon as the process unpickles its arguments.
     """
-    return environment(dict.fromkeys(THREAD_VARIABLES, str(threads)))
+    return environment({} if threads is None else dict.fromkeys(THREAD_VARIABLES, str(threads)))
 
 
 def context_of(threads, needs=()):
@@ -46,10 +46,10 @@ def context_of(threads, needs=()):
     first call decides which modules it imports.
 
     Args:
-        threads: threads per library in each process.
+        threads: threads per library in each process; may be None if `needs` is empty.
         needs: modules to preload, for example torch, modules that its optimisers import, or :data:`GAMES`.
     """
-    if threads > 1 or not needs:
+    if not needs or threads > 1:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["rl_impls.common.forked_from", *needs])

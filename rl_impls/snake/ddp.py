@@ -2,9 +2,7 @@
 
 import contextlib
 import datetime
-import multiprocessing
 import os
-import signal
 import tempfile
 from multiprocessing.util import Finalize
 
@@ -14,8 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..backends import get
 from ..common.op import Op
-from ..common.starting import OF_GROUP
-from ..common.workers import BEFORE_MULTIPROCESSING, Handed, WorkersEnded, cause_of_death, end, limit
+from ..common.workers import BEFORE_MULTIPROCESSING, WorkersEnded, cause_of_death, end, start_process
 
 SECONDS = 60  # default timeout of each process
 NEEDED = "params", "target", "gamma", "learning_rate", "max_grad_norm", "target_frequency"
@@ -42,14 +39,11 @@ def join(train, make_loss, rank, store, gamma, losses, timeout):
     train.loss = loss
 
 
-def follow(pipe, args):
+def follow(pipe, store, make, make_loss, config, half, losses, options, timeout):
     """Main loop of the second process: run requests from the pipe on its half of the batch until the pipe is closed.
 
     Requests are names and arguments of methods. The process sends None when it is ready, or an error message.
     """
-    store, make, make_loss, config, half, losses, options, timeout = args
-    for number in OF_GROUP:
-        signal.signal(number, signal.SIG_IGN)  # the main process stops this one
     try:
         train = make(config, half, options, get("torch").new_compiler())
         pipe.send(None)
@@ -96,15 +90,10 @@ class DistributedTrainStep(Op):
         self.losses = torch.zeros(2).share_memory_()
         self.timeout = config.get("worker_timeout", SECONDS)
         config = {name: config[name] for name in NEEDED if name in config}
-        context = multiprocessing.get_context("spawn")
-        self.pipe, theirs = context.Pipe()
-        limit(self.pipe, self.timeout)
         with tempfile.TemporaryDirectory() as folder:
             store = os.path.join(folder, "store")
             args = store, make, make_loss, config, self.shared, self.losses, options, self.timeout
-            with theirs, Handed(args) as handed:
-                self.process = context.Process(target=follow, args=(theirs, handed), daemon=True)
-                self.process.start()
+            self.pipe, self.process = start_process(follow, args, None, (), self.timeout)
             self.close = Finalize(self, leave, (self.pipe, self.process), exitpriority=BEFORE_MULTIPROCESSING)
             with self.both():
                 self.train = make(config, example, options, compiler)
