@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 from .common.checks import choose
@@ -81,6 +82,18 @@ class Backend:
         """Return a new compiler of this backend, which records the functions that it compiles."""
         return Compiler(self.name, COMPILERS[self.compile], self.device, self.array_kind)
 
+    def ops(self, workload: str) -> ModuleType:
+        """Return the workload's module of ops for this backend's library, such as ``rl_impls.snake._torch``.
+
+        Raises:
+            BackendUnavailable: the backend cannot run on this machine.
+            ValueError: an unknown workload, or one without this backend.
+        """
+        self.require()
+        choose(f"backend of {workload}", self.name, backends_of(workload))
+        DEFAULTS[self.library](self.device)
+        return importlib.import_module(f"{__package__}.{workload}._{self.library}")
+
     def build(
         self,
         workload: str,
@@ -92,24 +105,16 @@ class Backend:
     ) -> Op:
         """Build an op for a test or a benchmark; the callable takes and returns this backend's own arrays.
 
-        The op is looked up in the workload's module for the library, such as ``_torch``, then in its module
-        ``shared_ops``, which holds the ops that are written once for all libraries.
+        The op is looked up in :meth:`ops`, then in the workload's module ``shared_ops``, which holds the ops that are
+        written once for all libraries.
 
         `example` has arguments with the shapes and dtypes of later calls. `options` is an instance of the workload's
         ``Options``, such as one of :func:`forms`. `compiler`, by default a new one, records the compiled functions.
-
-        Raises:
-            BackendUnavailable: the backend cannot run on this machine.
-            OpUnavailable: the workload has no such op on this library.
-            ValueError: an unknown workload, or one without this backend.
+        Raises the errors of :meth:`ops`, and OpUnavailable if the workload has no such op on this library.
         """
-        self.require()
-        choose(f"backend of {workload}", self.name, backends_of(workload))
-        package = f"{__package__}.{workload}"
-        compiler = compiler or self.new_compiler()
-        DEFAULTS[self.library](self.device)
-        library = importlib.import_module(f"{package}._{self.library}")
+        library, package = self.ops(workload), f"{__package__}.{workload}"
         if hasattr(library, op):
+            compiler = compiler or self.new_compiler()
             built: Op = getattr(library, op)(config, example, options=options, compiler=compiler)
         elif find_spec(f"{package}.shared_ops") and hasattr(
             shared := importlib.import_module(f"{package}.shared_ops"), op

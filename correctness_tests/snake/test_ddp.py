@@ -149,14 +149,14 @@ def test_second_process_ends_when_the_first_is_killed(tmp_path):
     ("spoil", "message"),
     [
         (lambda step, pid: os.kill(pid, signal.SIGKILL), r"the second process was killed by signal 9 \(SIGKILL\)"),
-        (lambda step, pid: os.kill(pid, signal.SIGSTOP), "the second process did not answer for 5 s: it hangs"),
+        (lambda step, pid: os.kill(pid, signal.SIGSTOP), "the second process did not answer for 20 s: it hangs"),
         (lambda step, pid: step.tell("nonsense"), "two processes failed: TypeError: 'NoneType' object is not callable"),
     ],
     ids=["killed", "hangs", "fails"],
 )
 def test_a_second_process_that_dies_hangs_or_fails_is_reported_and_ended(given, made, temporary, spoil, message):
     made[0].close()
-    step, update = trainer("torch", given[0] | {"worker_timeout": 5.0}, given[1][0], "ddp")
+    step, update = trainer("torch", given[0] | {"worker_timeout": 20.0}, given[1][0], "ddp")
     update(given[1][0])
     [pid] = children()
     spoil(step, pid)

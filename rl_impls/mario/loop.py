@@ -159,7 +159,8 @@ class Pipeline(TimedLoop):
         backend, config, batch_size, side = self.backend, self.config, self.config["batch_size"], self.config["side"]
         obs, column = np.zeros((batch_size, 4, side, side), np.uint8), np.zeros(batch_size, np.float32)
         example = tuple(map(backend.to_device, (obs, column.astype(np.int32), column, obs, column, column)))
-        return backend.build("mario", "train_step", config, example, self.options)
+        compiler = backend.new_compiler()
+        return backend.ops("mario").train_step(config, example, options=self.options, compiler=compiler)
 
     def begin(self, params, version):
         """Start the transport, and the collectors with the given version of the weights."""

@@ -186,7 +186,8 @@ class PirlAgent(Agent):
         self.serving.require()
         config = asdict(self.config) | {"params": self.params, "target": self.params, "dynamics": "vehicle"}
         example = ()  # these compilers take shapes from the first call
-        learner = self.backend.build("pirl", "train_step", config, example, self.options)
+        ops, compiler = self.backend.ops("pirl"), self.backend.new_compiler()
+        learner = ops.train_step(config, example, options=self.options, compiler=compiler)
         learner.load_state(self._state)
         self._learner = learner
 
@@ -212,9 +213,9 @@ class PirlAgent(Agent):
         """Run the net compiled for batches of `size`, or for `size` None the one that takes any batch size."""
         net, updates = self._nets.get(size, (None, 0))
         if net is None:
-            self.serving.require()
+            ops, compiler = self.serving.ops("pirl"), self.serving.new_compiler()
             example = (self.serving.to_device(states),)
-            net = self.serving.build("pirl", "forward", {"params": self.params}, example, self.options)
+            net = ops.forward({"params": self.params}, example, options=self.options, compiler=compiler)
         elif updates < self.updates:
             net.load(self.params)
         self._nets[size] = net, self.updates

@@ -10,10 +10,16 @@ from ..common.op import Op
 from .serving import SERVERS, Load
 
 
+def make_forward(backend, config, like, options):
+    """Return the net of `backend` for batches like `like`."""
+    compiler = backend.new_compiler()
+    return backend.ops("pirl").forward(config, (like,), options=options, compiler=compiler)
+
+
 def sustained(config, example, *, options, backend):
     """Compute Q-values of one batch after another, each from and to host memory.  f32[K, B, S] -> f32[K, B, A]"""
     like = backend.to_device(backend.to_host(example[0])[0])
-    forward = backend.build("pirl", "forward", config, (like,), options)
+    forward = make_forward(backend, config, like, options)
 
     def call(batches):
         return [backend.to_host(forward(backend.from_host(batch))) for batch in batches]
@@ -27,7 +33,7 @@ def serve(config, example, *, options, backend):
 
     def build(size):
         like = backend.to_device(np.zeros((size, *states.shape[1:]), states.dtype))
-        forward = backend.build("pirl", "forward", config, (like,), options)
+        forward = make_forward(backend, config, like, options)
         return lambda batch: backend.to_host(forward(backend.from_host(batch)))
 
     return Load(SERVERS[options.serving](build), config["clients"])
@@ -44,9 +50,10 @@ class Hybrid(Op):
 
     def __init__(self, config, example, *, options, backend):
         self.config, self.backend, self.other = config, backend, backends.get(config["serve"])
-        self.train = backend.build("pirl", "train_step", config, example, options)
+        ops, compiler = backend.ops("pirl"), backend.new_compiler()
+        self.train = ops.train_step(config, example, options=options, compiler=compiler)
         self.state = backend.to_host(example[0])[:1].copy()
-        self.net = self.other.build("pirl", "forward", config, (self.other.to_device(self.state),), options)
+        self.net = make_forward(self.other, config, self.other.to_device(self.state), options)
 
     @property
     def params(self):

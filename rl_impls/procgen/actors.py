@@ -52,7 +52,8 @@ class Actor:
 
     def make_policy(self, obs, options, backend):
         """Return a policy with weights of its own for images like ``obs``."""
-        return backend.build("procgen", "policy", {"params": self.config["params"]}, (obs,), options)
+        config, compiler = {"params": self.config["params"]}, backend.new_compiler()
+        return backend.ops("procgen").policy(config, (obs,), options=options, compiler=compiler)
 
     def play_into(self, number, rollout):
         """Play rollout ``number`` into ``rollout``, which has the T steps and the environments of this actor."""

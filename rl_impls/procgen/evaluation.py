@@ -51,7 +51,8 @@ def evaluate(config, params, episodes, seed, deterministic, trained=True):
     """
     count, backend, found = min(episodes, MAX_ENVS), backends.get(config.backend), {}
     example = backend.to_device(np.zeros((count, *FRAME), np.uint8))
-    forward = backend.build("procgen", "forward", {"params": params}, (example,), config.options)
+    compiler = backend.new_compiler()
+    forward = backend.ops("procgen").forward({"params": params}, (example,), options=config.options, compiler=compiler)
     for name, (start_level, num_levels) in level_sets(config, trained).items():
         rng = np.random.default_rng(seed)
 

@@ -26,14 +26,14 @@ class Learner(ABC):
 
     def __init__(self, config, options, backend, clock):
         self.config, self.options, self.backend, self.clock = config, options, backend, clock
-        self.compiler = backend.new_compiler()
+        self.ops, self.compiler = backend.ops("procgen"), backend.new_compiler()
         self.shape = config["num_steps"], config["env"]["num_envs"]
         self.truncated = np.zeros(self.shape, bool)
 
-    def build(self, op, *example):
-        """Build an op of procgen; ``example`` are NumPy arrays with the shapes and dtypes of its arguments."""
+    def make(self, op, *example):
+        """Return an op of ``self.ops``; ``example`` are NumPy arrays with the shapes and dtypes of its arguments."""
         args = tuple(map(self.backend.to_device, example))
-        return self.backend.build("procgen", op, self.config, args, self.options, self.compiler)
+        return op(self.config, args, options=self.options, compiler=self.compiler)
 
     @abstractmethod
     def learn(self, rollout, number):
@@ -55,7 +55,7 @@ class ActorCritic(Learner):
     def __init__(self, *args):
         super().__init__(*args)
         column = np.zeros(self.shape, np.float32)
-        self.gae = self.build("gae", column, column, column, self.truncated, self.truncated)
+        self.gae = self.make(self.ops.gae, column, column, column, self.truncated, self.truncated)
 
     def advantages_and_returns(self, rollout):
         """Return advantages f32[T N] and returns f32[T N] of a rollout."""
@@ -81,7 +81,7 @@ class Ppo(ActorCritic):
         batch_size = self.config["batch_size"]
         column = np.zeros(batch_size, np.float32)
         obs, actions = np.zeros((batch_size, *FRAME), np.uint8), np.zeros(batch_size, np.int32)
-        self.update = self.build("ppo_update", obs, actions, column, column, column)
+        self.update = self.make(self.ops.ppo_update, obs, actions, column, column, column)
 
     def learn(self, rollout, number):
         """Make one update on each minibatch of each epoch; after the deadline, leave out those that remain."""
@@ -113,7 +113,7 @@ class A2c(ActorCritic):
         count = self.truncated.size
         column = np.zeros(count, np.float32)
         obs, actions = np.zeros((count, *FRAME), np.uint8), np.zeros(count, np.int32)
-        self.update = self.build("a2c_update", obs, actions, column, column)
+        self.update = self.make(self.ops.a2c_update, obs, actions, column, column)
 
     def learn(self, rollout, number):
         """Make one update on the whole rollout."""
@@ -129,7 +129,7 @@ class Impala(Learner):
         num_steps, num_envs = self.shape
         column, actions = np.zeros(self.shape, np.float32), np.zeros(self.shape, np.int32)
         obs = np.zeros((num_steps + 1, num_envs, *FRAME), np.uint8)
-        self.update = self.build("impala_update", obs, actions, column, column, self.truncated, self.truncated)
+        self.update = self.make(self.ops.impala_update, obs, actions, column, column, self.truncated, self.truncated)
 
     def learn(self, rollout, number):
         """Make one update on the whole rollout."""

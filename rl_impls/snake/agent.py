@@ -18,6 +18,7 @@ from .env import ACTIONS, DRAWS, Geometry
 from .loop import games_in, stored_in
 from .memory import DTYPES
 from .options import CUDA, FORMS, BatchSize, TrainFrequency
+from .shared_ops import collect_and_learn
 from .vector_env import VectorisedEnvs
 
 CHUNK = 256  # environment steps per call of the loop, at least one of each environment
@@ -150,7 +151,7 @@ class SnakeAgent(Agent):
             np.zeros((updates, config.batch_size), np.int64),
         )  # fmt: skip
         backend = backends.get(config.backend)
-        self.loop = backend.build("snake", "collect_and_learn", op_config, example, config.options)
+        self.loop = collect_and_learn(op_config, example, options=config.options, backend=backend)
         if state is not None:
             self.loop.load_state(state)
             self._state = None
@@ -243,7 +244,8 @@ def play(config, weights, episodes, seed):
     games.env.reset_with(draw(rng, episodes))
     obs = games.observe()
     never, none = np.zeros(episodes, bool), np.zeros(episodes, np.int32)
-    act = backend.build("snake", "act", {"params": weights}, (obs, never, none), config.options)
+    ops, compiler = backend.ops("snake"), backend.new_compiler()
+    act = ops.act({"params": weights}, (obs, never, none), options=config.options, compiler=compiler)
     foods, lengths, returns, playing = np.zeros(episodes, int), np.zeros(episodes, int), np.zeros(episodes), ~never
     while playing.any():
         obs, rewards, terminated, truncated, _ = games.advance(act(obs, never, none), draw(rng, episodes))

@@ -47,9 +47,9 @@ class DQNAgent:
         op_config = {name: getattr(config, name) for name in names} | {"params": weights, "target": weights}
         shapes = (batch_size, state_size), (batch_size,), (batch_size,), (batch_size, state_size), (batch_size,)
         batch = tuple(backend.to_device(np.zeros(shape, dtype)) for shape, dtype in zip(shapes, DTYPES))
-        compiler = backend.new_compiler()
-        self.assemble = backend.build("snake", "assemble", {}, (), config.options, compiler)
-        self.learner = backend.build("snake", "train_step", op_config, batch, config.options, compiler)
+        ops, compiler = backend.ops("snake"), backend.new_compiler()
+        self.assemble = ops.assemble({}, (), options=config.options, compiler=compiler)
+        self.learner = ops.train_step(op_config, batch, options=config.options, compiler=compiler)
         self.actor = self.learner.actor(np.zeros((1, state_size), np.float32))
         self.batch_size = batch_size
 

@@ -25,16 +25,17 @@ class Loop(TimedLoop):
 
     def __init__(self, config, example, options, backend):
         explore, _, _, rows = example
-        stored, num_envs, compiler = config["stored"], explore.shape[1], backend.new_compiler()
+        stored, num_envs = config["stored"], explore.shape[1]
         self.train_frequency, self.target_frequency = options.train_frequency, config["target_frequency"]
         self.start, self.first_step = config["env_state"], config["step"]
         self.envs = ENVIRONMENTS[options.environment](num_envs, config.get("geometry", Geometry()))
         self.replay_buffer = make_buffer(options.memory, config["capacity"], stored[0].shape[1])
         self.replay_buffer.restore(*stored)
         self.mark = self.replay_buffer.mark()
-        self.assemble = backend.build("snake", "assemble", {}, (), options, compiler)
+        ops, compiler = backend.ops("snake"), backend.new_compiler()
+        self.assemble = ops.assemble({}, (), options=options, compiler=compiler)
         batch = [backend.to_device(np.zeros((rows.shape[1], *column.shape[1:]), column.dtype)) for column in stored]
-        self.trained = self.learner = backend.build("snake", "train_step", config, tuple(batch), options, compiler)
+        self.trained = self.learner = ops.train_step(config, tuple(batch), options=options, compiler=compiler)
         self.actor = self.make_actor(np.zeros((num_envs, stored[0].shape[1]), np.float32))
         self.wait, self.to_host = backend.wait, backend.to_host
         self.clock = Phases(*PHASES)

@@ -16,6 +16,7 @@ from ..params import signature
 from ._numpy import NOISY, QUANTILES, init_params, layer_sizes, noise_size
 from .memory import FRAMES, MIN_ROWS, Memory
 from .options import FORMS
+from .shared_ops import epoch, turn
 from .vector_env import ACTIONS, DRAWS, ArrayWorlds, Settings
 
 
@@ -131,7 +132,7 @@ class TreasurehuntAgents(Agent):
             params=self.params, target=self.params, stored=part_of(self._state, "memory"),
             world_state=self.worlds.get_state(),
         )  # fmt: skip
-        self.loop = self.backend.build("treasurehunt", "epoch", config, (), self.options)
+        self.loop = epoch(config, (), options=self.options, backend=self.backend)
         self.loop.load_state(self._state)
         self._state = None
 
@@ -208,7 +209,7 @@ class TreasurehuntAgents(Agent):
             params=params, target=params, stored=memory.arrays(), capacity=capacity, world_state=worlds.get_state()
         )
         draws = self.draw_turns(rng, epsilon, episodes)
-        turns = self.backend.build("treasurehunt", "turn", config, (), self.options)
+        turns = turn(config, (), options=self.options, backend=self.backend)
         try:
             _, rewards = turns(*draws)
         finally:

@@ -45,7 +45,7 @@ def first_call(config, example, *, options, backend):
     def call(*args):
         compiler = backend.new_compiler()
         with uncached(backend):
-            net = backend.build("treasurehunt", "forward", config, args, options, compiler)
+            net = backend.ops("treasurehunt").forward(config, args, options=options, compiler=compiler)
             return backend.wait(net(*args))
 
     return call

@@ -22,7 +22,8 @@ class Team:
         self.no_frames = np.zeros((num_agents, num_worlds, FRAMES - 1, size // FRAMES), np.float32)
         self.from_host, self.to_host, self.wait = backend.from_host, backend.to_host, backend.wait
         batch = tuple(map(backend.to_device, blank_batch(config["params"])))
-        self.learner = backend.build("treasurehunt", "train_step", config, batch, options)
+        ops, compiler = backend.ops("treasurehunt"), backend.new_compiler()
+        self.learner = ops.train_step(config, batch, options=options, compiler=compiler)
         states = np.zeros((num_agents, num_worlds, size), np.float32)
         taus = np.zeros((num_agents, num_worlds, QUANTILES), np.float32)
         explore, random_actions = (np.zeros((num_agents, num_worlds), dtype) for dtype in (np.bool_, np.int32))
