@@ -13,7 +13,8 @@ import pytest
 
 NEED_AGAINST = (
     "--gate-anchor", "--gate-benchmarks", "--gate-own-benchmarks", "--gate-renamed", "--gate-build", "--gate-shard",
-    "--gate-allow", "--gate-strict", "--gate-resume", "--gate-memory",
+    "--gate-allow", "--gate-strict", "--gate-resume", "--gate-memory", "--gate-json", "--gate-markdown", "--gate-rule",
+    "--gate-limit", "--gate-seed",
 )  # fmt: skip
 GROUP = "rlgauge gate"  # heading of the options in the help
 NEVER = 1e9  # seconds; pytest-timeout takes 0 as the time at which a session ends

@@ -1,4 +1,4 @@
-"""Invalid options and tests of the gate: one line and exit code 2, before anything is measured."""
+"""Invalid options and tests of the gate: one line and an exit code, before anything is measured."""
 
 import os
 import sys
@@ -83,11 +83,14 @@ def test_a_selection_that_cannot_be_measured_is_one_line(run_gate, options, mess
     assert ran.only_says(message), ran.text
 
 
-@pytest.mark.parametrize("option", ["--gate-anchor=v1", "--gate-allow=a=b", "--gate-strict"])
-def test_an_option_without_gate_against_is_refused(run_gate, option):
+@pytest.mark.parametrize("option", ["--gate-anchor=v1", "--gate-allow=a=b", "--gate-strict", "--gate-json=a.json"])
+def test_an_option_without_gate_against_is_refused_unless_it_comes_from_the_settings(run_gate, monkeypatch, option):
     ran = run_gate(option)
-    assert ran.code == 2
+    assert ran.code == pytest.ExitCode.USAGE_ERROR
     assert ran.only_says(f"{option.partition('=')[0]}: it has no effect without --gate-against; add "), ran.text
+    monkeypatch.setenv("PYTEST_ADDOPTS", option)
+    ran = run_gate("-k", "nothing", "test_plain.py")
+    assert ran.code == pytest.ExitCode.NO_TESTS_COLLECTED, ran.text
 
 
 @pytest.mark.parametrize("words", [["--gate-agianst=main"], ["--gate-agianst", "main"]])
