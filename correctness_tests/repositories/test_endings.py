@@ -150,10 +150,11 @@ WORDS = {KILLED: "head: killed by SIGKILL", LEAVES: "head: ended with code 3"}
 
 @pytest.fixture(scope="module")
 def ran(toy, tmp_path_factory):
-    """A run in which the workers of two of three tests die."""
+    """A run with an anchor, in which the workers of two of three tests die."""
     toy.at("endings", {"toy/endings.py": AFTER})
     folder = tmp_path_factory.mktemp("ran")
-    ran = toy.gate("HEAD", folder, "-k", "killed or leaves or kept", rule=QUICK, HELD=folder / "held")
+    options = "-k", "killed or leaves or kept", "--gate-anchor=HEAD"
+    ran = toy.gate("HEAD", folder, *options, rule=QUICK, HELD=folder / "held")
     assert toy.leftovers() == []
     return ran
 
@@ -172,6 +173,11 @@ def test_workers_that_die_end_their_tests_alone(ran):
     assert ran.markdown.splitlines()[0].endswith(": invalid run, no verdict")
     assert "Traceback" not in ran.text
     assert main(["replay", str(ran.folder / "gate.json")]) == 2
+
+
+def test_the_anchor_is_not_measured_if_the_comparison_with_base_is_invalid(ran):
+    assert ran.artifact["anchor"] is None
+    assert "gate: the anchor is not measured: the comparison with base is invalid\n" in ran.text
 
 
 def test_a_killed_worker_leaves_no_shared_memory_and_no_process(ran):
