@@ -188,13 +188,12 @@ def open_gate(
     """
     source, sides = layout.source, layout.pair(commit, None)
     codes = layout.code(commit), layout.code(None)
-    known, warnings = source.benchmarks_of(codes[0], sides[0])
+    known, gone, warnings = source.benchmarks_of(codes[0], sides[0])
     checks = Checks(source, warnings)
     checks.compare_locks(codes)
     if may_be_gone is None:  # an anchor may be on another branch, such as that of a release
         checks.compare_history(commit)
     cases = source.cases()
-    gone = [name for name in known if name not in {*(case.id for case in cases), *source.collected}]
     gone = gone if may_be_gone is None else [name for name in gone if name in may_be_gone]
     names = [*(case.id for case in cases), *gone]
     selected = of_shard([case.id for case in cases], shard) | of_shard(gone, shard)

@@ -272,6 +272,7 @@ def test_the_gate_does_not_depend_on_the_results_variables_and_selection_of_othe
     text = toy.output(1, "rlgauge", "gate", "benchmarks", "--gate-rule", QUICK, *SLOW_TO_START)
     assert "failed: 1 slower, 1 ok, 1 skipped" in text
     assert "gone" not in text
+    assert f"a hook deselects them on head but not on base: 1 benchmark, for example {FILE}::test_kept[50]\n" in text
     assert failed.read_text() == before
 
 
@@ -299,6 +300,23 @@ def test_no_test_runs_after_an_error_in_the_collection_although_addopts_continue
     made.write(CHANGED)
     ran = made.gate("HEAD", tmp_path, rule=QUICK, code=2)
     assert ("1 error during collection" in ran.text, " passed" in ran.text) == (True, False), ran.text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "gone"),
+    [
+        ("testpaths = benchmarks perf", "testpaths = benchmarks", 3),
+        ("addopts = --strict-markers", "addopts = -k slow", 2 + 2),
+        ("addopts = --strict-markers", "addopts = --deselect perf", 3),
+    ],
+)
+def test_benchmarks_that_heads_settings_leave_out_are_gone(tmp_path, before, after, gone):
+    made = Repository(
+        tmp_path / "repository", flat() | {"perf/test_other.py": flat()[FILE], "pytest.ini": f"[pytest]\n{before}\n"}
+    )
+    made.write(CHANGED | {"pytest.ini": f"[pytest]\n{after}\n"})
+    ran = made.gate("HEAD", tmp_path, "--collect-only", rule=QUICK, code=0)
+    assert f"6 benchmarks, {6 - gone} to time, {gone} gone" in ran.text, ran.text
 
 
 def test_both_sides_use_heads_helpers_in_the_folder_tests(tmp_path):

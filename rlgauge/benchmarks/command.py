@@ -106,6 +106,11 @@ def selects_by_cache(run: pytest.Config | None) -> bool:
     return run is not None and any(run.getoption(name, False) for name in CACHED_SELECTIONS)
 
 
+def selection(run: pytest.Config) -> str:
+    """Return the values of the options that select tests after the collection, which may come from ``addopts``."""
+    return json.dumps([run.getoption(name, None) for name in ("keyword", "markexpr", "deselect")])
+
+
 def has_plugin(name: str, run: pytest.Config | None, arguments: Sequence[str]) -> bool:
     """Return whether a worker's pytest will load one of pytest's built-in plugins, given its further arguments."""
     if run:

@@ -180,27 +180,41 @@ class Benchmarks(ProjectSides):
             worker.ask("listing", deselected=deselected)
             return worker.reply()
 
-    def benchmarks_of(self, code: Path, side: Side) -> tuple[list[str], list[str]]:
-        """Return the selected benchmarks in a revision's own files, and warnings about those that cannot be listed.
+    def benchmarks_of(self, code: Path, side: Side) -> tuple[list[str], list[str], list[str]]:
+        """Return the benchmarks that a revision selects, those among them that are gone on head, and warnings.
 
-        `side` provides the interpreter and environment variables.
+        The revision's own files, and its own pytest settings unless the run names paths, decide what it selects. `side`
+        provides the interpreter and environment variables.
         """
-        paths = [path for path in self.collected_paths() if (code / path.partition("::")[0]).exists()]
+        named = self.run is None or self.run.args_source.name == "ARGS"  # otherwise testpaths may name them
+        code = code.resolve()  # pytest uses testpaths only if it starts in its root directory
+        wanted = self.collected_paths() if named else [self.relative(self.start)]
+        paths = [path for path in wanted if (code / path.partition("::")[0]).exists()]
         if not paths or command.selects_by_cache(self.run):
-            return [], []
+            return [], [], []
         imports, folder = self.imports(code, side.python), folder_of(side)
-        worker = self.worker_arguments(side.name, code, folder / "own", paths, imports)
+        worker = self.worker_arguments(side.name, code, folder / "own", paths if named else [], imports)
         variables = {**side.variables, "PYTHONPATH": self.search_path(code, folder, imports)}
         own = replace(side, root=code, worker=worker, variables=variables, start=self.start_in(code))
         try:
             found = self.collect(own)
         except WorkerError as error:  # do not report anything as gone
-            return [], [f"base's own benchmarks cannot be listed, so none is reported as gone: {error}"]
+            return [], [], [f"base's own benchmarks cannot be listed, so none is reported as gone: {error}"]
         warnings = [
             f"base's own benchmarks in {file} cannot be listed, so none is reported as gone: {reason}"
             for file, reason in found["broken"].items()
         ]
-        return [*dict.fromkeys([*found["listing"], *self.renamed.values()])], warnings
+        selection = found["selection"].replace(str(code), str(self.top))
+        deselected = [name for name in found["listing"] if name in self.collected and name not in self.names]
+        if self.run and selection != command.selection(self.run):  # the settings of both sides differ
+            deselected = []
+        elif deselected:  # by a hook, perhaps at random
+            what = number_of(len(deselected), "benchmark")
+            where = f"{what}, for example {deselected[0]}"
+            warnings.append(f"not compared, because a hook deselects them on head but not on base: {where}")
+        names = [*dict.fromkeys([*found["listing"], *self.renamed.values()])]
+        has = {*self.names, *deselected}
+        return names, [name for name in names if name not in has], warnings
 
     def collected_paths(self) -> list[str]:
         """Return the paths and test ids that pytest was asked to collect."""

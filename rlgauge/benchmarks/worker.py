@@ -34,7 +34,7 @@ import pytest
 from _pytest import runner
 from _pytest.unittest import TestCaseFunction
 
-from rlgauge.benchmarks import codspeed, marks
+from rlgauge.benchmarks import codspeed, command, marks
 from rlgauge.benchmarks.finder import PackageFinder, is_inside, leave_working_tree, real_path
 from rlgauge.benchmarks.fixture import NO_WEAVE, Benchmark
 from rlgauge.benchmarks.items import PLUGINS, has_fixture, is_benchmark, missing_plugin, skip_reason
@@ -306,12 +306,12 @@ class WorkerPlugin(Runs):
         chosen = {name: item for name, item in self.items.items() if item in selected and is_benchmark(item)}
         broken = {node: reply["failed"] for node, reply in self.broken.items() if "failed" in reply}
         config = self.session.config
-        files = config.args if config.args_source.name == "ARGS" else []  # others come from the settings
         return {
             "listing": {name: marks.of(item) for name, item in chosen.items()},
-            "files": files,
+            "files": config.args if config.args_source.name == "ARGS" else [],  # others come from the settings
             "imported": imported_files(self.tree),
             "broken": broken,
+            "selection": command.selection(config),
             "inipath": str(config.inipath) if config.inipath else "",
             "pythonpath": list(map(str, config.getini("pythonpath"))),
         }
