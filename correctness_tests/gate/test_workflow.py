@@ -39,6 +39,17 @@ def test_with_the_label_every_line_of_the_description_allows_a_pattern(tmp_path,
     assert (tmp_path / "output").read_text().splitlines()[1:-1] == allowed
 
 
+def test_a_merge_group_allows_what_its_pull_request_does(tmp_path):
+    executable(tmp_path / "gh", 'echo "$2" >> calls; case "$4" in any*) echo true;; *) cat description;; esac')
+    (tmp_path / "description").write_bytes(DESCRIPTION.encode())
+    queued = "refs/heads/gh-readonly-queue/main/pr-12-ab34"
+    variables = {"QUEUED": queued, "GITHUB_REPOSITORY": "o/r", "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    lines = script("gate", "allowed", "read")
+    assert ran(tmp_path, lines, LABELLED="false", DESCRIPTION="", GITHUB_OUTPUT="output", **variables) == (0, "")
+    assert (tmp_path / "output").read_text().splitlines()[1:-1] == ALLOWED
+    assert {*(tmp_path / "calls").read_text().splitlines()} == {"repos/o/r/pulls/12"}
+
+
 @pytest.mark.parametrize(("ends", "written", "code"), [(0, "{}", 0), (1, "{}", 0), (2, "{}", 0), (2, "", 1)])
 def test_a_shard_fails_only_if_it_measured_nothing(tmp_path, ends, written, code):
     lines = f"printf '%s\\n' \"$@\" > arguments; printf '{written}' > out/gate.json; exit {ends}"
