@@ -175,6 +175,7 @@ def noted(tmp_path_factory):
     made.at("start", {
         "uv.lock": "a==2\n", "tests/requirements.txt": "b==1\n", "tests/conftest.py": CLOCK + loads,
         "pyproject.toml": f"[project]\ndependencies = ['a>=2']\n\n{DEPENDING['pyproject.toml']}",
+        "setup.cfg": "[options]\ninstall_requires = a>=2\n", "setup.py": "import setuptools\n",
         str(core): Path(find_spec("_ctypes").origin).read_bytes(),
     })  # fmt: skip
     return gated(made, folder, CORE=str(core))
@@ -182,8 +183,8 @@ def noted(tmp_path_factory):
 
 def test_lock_files_always_count_and_a_base_whose_benchmarks_cannot_be_listed_is_reported(noted):
     assert "2 to time" in noted
-    names = "tests/requirements.txt, uv.lock, the dependencies in pyproject.toml"
-    assert f"base and head differ in {names}, but both run with the packages that are installed here" in noted
+    declared = "the dependencies in pyproject.toml, the dependencies in setup.cfg, setup.py"
+    assert f"base and head differ in tests/requirements.txt, uv.lock, {declared}, but both run with the " in noted
     assert "base's own benchmarks cannot be listed, so none is reported as gone: " in noted
 
 

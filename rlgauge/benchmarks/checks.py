@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,7 @@ from .builds import compiled_modules, log_of
 from .sides import ProjectSides
 
 SHOWN = 5  # ignored files in the report
+OLDER, SCRIPT = "setup.cfg", "setup.py"  # declare dependencies of projects that do so without pyproject.toml
 
 
 class Checks:
@@ -49,9 +51,11 @@ class Checks:
             for file in sorted(files[0] | files[1])
             if revisions.digest(base, [base / file]) != revisions.digest(head, [head / file])
         ]
-        project = Path(self.source.relative(self.source.root), FILE)
-        if dependencies(base / project) != dependencies(head / project):
-            differing.append(f"the dependencies in {project.as_posix()}")
+        project = self.source.relative(self.source.root)
+        of_base, of_head = (dependencies(code / project) for code in codes)
+        for file in (file for file in of_base if of_base[file] != of_head[file]):
+            what = "" if file == SCRIPT else "the dependencies in "
+            differing.append(what + os.path.normpath(f"{project}/{file}"))
         if differing and not self.source.config.lock and not self.source.build:
             names = ", ".join(differing)
             self.warnings.append(
@@ -124,10 +128,20 @@ class Checks:
         return lines + [f"{name}: {', '.join(self.origins[name])}" for name in shown]
 
 
-def dependencies(file: Path) -> list[Any]:
-    """Return the dependencies in a ``pyproject.toml``, by the standard and of Poetry; None for those that it lacks."""
+def dependencies(project: Path) -> dict[str, Any]:
+    """Return the dependencies in each file that may declare them; the whole of ``setup.py``, which is a program.
+
+    ``pyproject.toml`` has those of the standard and of Poetry.
+    """
+    setup = configparser.RawConfigParser()
+    found: dict[str, Any] = {FILE: [None, None], OLDER: None, SCRIPT: b""}
     with suppress(OSError, ValueError, AttributeError):
-        table = tomllib.loads(file.read_text("utf-8"))
+        table = tomllib.loads((project / FILE).read_text("utf-8"))
         tables = table.get("project", {}), table.get("tool", {}).get("poetry", {})
-        return [found.get("dependencies") for found in tables]
-    return [None, None]
+        found[FILE] = [each.get("dependencies") for each in tables]
+    with suppress(OSError, ValueError, configparser.Error):
+        setup.read_string((project / OLDER).read_text("utf-8"))
+        found[OLDER] = setup.get("options", "install_requires", fallback=None)
+    with suppress(OSError):
+        found[SCRIPT] = (project / SCRIPT).read_bytes()
+    return found
