@@ -102,7 +102,7 @@ def toy(tmp_path_factory):
     files["benchmarks/test_errors.py"] = kinds.HEAD + "\n\n".join([COUNTED, *(text for text, _ in ERRORS.values())])
     files |= {"conftest.py": plugins.ROOT_HOOKS, ".gitignore": "__pycache__/\ndata/\n"}
     files["pyproject.toml"] = (
-        '[tool.pytest.ini_options]\naddopts = "-p pytest_codspeed.plugin"\nmarkers = ["awaited"]\n'
+        '[tool.pytest.ini_options]\naddopts = "-p pytest_codspeed.plugin --codspeed"\nmarkers = ["awaited"]\n'
     )
     gone = "\n\ndef test_gone():\n    sorting.kept(NUMBERS)\n"
     before = files | {"benchmarks/test_marks.py": files["benchmarks/test_marks.py"] + gone}
