@@ -84,12 +84,19 @@ def installed(tmp_path_factory, python):
         "space/old/__init__.py": work(slow=100),
         **files_timing("space.old"),
     }
+    rooted = {  # the root is the package, and has its name
+        "pyproject.toml": PROJECT.format("rooted")
+        + '\n[tool.setuptools]\npackages = ["rooted"]\npackage-dir = { rooted = "." }\n',
+        "__init__.py": "",
+        "core.py": work(slow=100),
+        **files_timing("rooted.core"),
+    }
     made = {
-        name: Repository(tmp_path_factory.mktemp(name), files)
-        for name, files in (("siblings", siblings), ("grown", grown), ("spaced", spaced))
+        name: Repository(tmp_path_factory.mktemp(name) / name, files)
+        for name, files in (("siblings", siblings), ("grown", grown), ("spaced", spaced), ("rooted", rooted))
     }
     folders = [made["siblings"].root / place for place in ("libs/core", "libs/other", "apps/svc")]
-    install(python, *folders, made["grown"].root, made["spaced"].root)
+    install(python, *folders, *(made[name].root for name in ("grown", "spaced", "rooted")))
     return made
 
 
@@ -97,6 +104,11 @@ def test_a_slowdown_in_a_sibling_project_that_is_used_is_found(installed, python
     installed["siblings"].at("start", {"libs/core/src/core/__init__.py": work(slow=200)})
     text = gated(installed["siblings"], tmp_path, python=python, at="apps/svc", code=1)
     assert "tests/test_svc.py::test_slow: slower" in text
+
+
+def test_a_slowdown_in_a_package_that_is_the_root_of_the_repository_is_found(installed, python, tmp_path):
+    installed["rooted"].at("start", {"core.py": work(slow=200)})
+    assert "1 slower" in gated(installed["rooted"], tmp_path, python=python, code=1)
 
 
 @pytest.mark.parametrize(("opened", "state"), [(False, "1 unchanged"), (True, "1 to time")])
