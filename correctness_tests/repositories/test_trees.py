@@ -5,6 +5,9 @@ import pytest
 from rlgauge.benchmarks import trees
 from rlgauge.benchmarks.trees import benchmark_paths, code_files, conftests, helper_paths, overlay, packages
 
+from .made import Repository, work
+from .test_layouts import COLLECT, USES_LATE, files_timing, gated
+
 HERE = ["src", "."], ["."]  # import roots, and those whose packages need __init__.py
 
 
@@ -145,3 +148,39 @@ def test_links_stay_links_and_their_targets_stay(tmp_path):
     assert (side / "link.py").is_symlink()
     assert (side / "real/test_old.py").exists()
     assert not (side / "bench").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("folder", "code", "words"),
+    [
+        ("pytestconfig.rootpath", 1, "test_deep.py::test_slow: slower"),
+        ("pathlib.Path(__file__).parents[1]", 1, "test_deep.py::test_slow: slower"),
+        ("pathlib.Path({root!r})", 2, "imports {root}/hidden/deep.py from the repository instead of its own tree"),
+    ],
+)
+def test_a_fixture_may_put_the_folder_of_a_package_on_the_path_but_not_that_of_the_working_tree(
+    tmp_path, folder, code, words
+):
+    made = Repository(tmp_path / "repository", {"pkg/__init__.py": "", "hidden/deep.py": work(slow=100)})
+    root = str(made.root)
+    adds = f"    sys.path.insert(0, str({folder.format(root=root)} / 'hidden'))\n"
+    fixture = f"@pytest.fixture(autouse=True)\ndef on_path(pytestconfig):\n{adds}"
+    files = files_timing("deep", uses=USES_LATE) | {"pytest.ini": "[pytest]\n"}
+    files["tests/conftest.py"] += f"\n\nimport pathlib\nimport sys\n\nimport pytest\n\n\n{fixture}"
+    made.commit("tests", files)
+    made.write({"hidden/deep.py": work(slow=200)})
+    assert words.format(root=root) in gated(made, tmp_path, against="tests", code=code)
+
+
+@pytest.mark.parametrize(
+    ("module", "files"),
+    [
+        ("tests.core", {"tests/__init__.py": "", "tests/core.py": work(slow=100)}),
+        ("repository.core", {"__init__.py": "", "core.py": work(slow=100)}),  # the root, which is not installed
+    ],
+)
+def test_a_package_that_cannot_be_told_from_benchmarks_is_refused(tmp_path, module, files):
+    made = Repository(tmp_path / "repository", files | files_timing(module))
+    made.write({[*files][-1]: work(slow=200)})
+    text = gated(made, tmp_path, COLLECT, code=2, PYTHONPATH=f"{tmp_path}:{made.root}")
+    assert "no package under test: all modules in tests count as benchmarks" in text
