@@ -16,15 +16,81 @@ from .torch_net import IMAGES, Policy, acting_net, compile_net, make_net, to_dev
 RMSPROP = {"loop": {"foreach": False}, "fused": {"foreach": True}}  # torch has no fused RMSProp
 
 
-def forward(config, example, *, options, compiler):
-    """Build the net that acts.  u8[B, 64, 64, 3] -> logits f32[B, A], values f32[B]"""
-    net = make_net(config["params"], options, compiler)
-    return compile_net(acting_net(net, options), example, options, compiler)
+def log_probs_and_entropy(logits, actions):
+    """Log-probabilities f[B] of ``actions`` i[B], and mean entropy f, from logits f[B, A]."""
+    log_probs = logits.log_softmax(dim=1)
+    entropy = -(log_probs.exp() * log_probs).sum(dim=1).mean()
+    return log_probs.gather(1, actions.long()[:, None])[:, 0], entropy
 
 
-def policy(config, example, *, options, compiler):
-    """Build a :class:`.torch_net.Policy` with weights of its own; ``example`` are NumPy images u8[N, 64, 64, 3]."""
-    return Policy(make_net(config["params"], options, compiler), *example, options, compiler)
+def value_loss(values, returns):
+    """Mean of ``(values - returns)^2 / 2``.  f[B], f[B] -> f"""
+    return 0.5 * (values - returns).square().mean()
+
+
+def with_parts(policy_loss, value_loss, entropy, value_weight, entropy_weight):
+    """Combine scalars into a loss; return it, f, and the scalars without a gradient, f[3]."""
+    loss = policy_loss + value_weight * value_loss - entropy_weight * entropy
+    return loss, torch.stack([policy_loss, value_loss, entropy]).detach()
+
+
+def backward_sum(terms, decays):
+    """:func:`._numpy.backward_sum` as one ``addcmul`` per step."""
+    sums = [torch.zeros_like(terms[0])]
+    for term, decay in zip(reversed(terms.unbind()), reversed(decays.unbind())):
+        sums.append(torch.addcmul(term, decay, sums[-1]))
+    return torch.stack(sums[:0:-1])
+
+
+def compute_gae(rewards, values, next_values, terminated, truncated, *, gamma, gae_lambda):
+    """Generalised advantages and returns, see :func:`._numpy.compute_gae`.  -> f[T, ...], f[T, ...]"""
+    deltas = rewards + gamma * (next_values * ~terminated) - values
+    decays = torch.full_like(deltas, gamma * gae_lambda) * ~(terminated | truncated)
+    advantages = backward_sum(deltas, decays)
+    return advantages, advantages + values
+
+
+def mean_and_std(x):
+    """Mean and population standard deviation.  f[B] -> f, f"""
+    return x.mean(), x.std(correction=0)
+
+
+def ppo_loss(
+    logits, values, actions, log_probs, advantages, returns, *,
+    clip, value_weight, entropy_weight, mean_and_std=mean_and_std,
+):  # fmt: skip
+    """PPO's loss (Schulman et al. 2017) from the net's outputs; see :func:`._numpy.ppo_loss`.  -> f, and parts f[3]
+
+    ``logits`` f[B, A], ``values`` f[B], ``actions`` i[B], ``log_probs`` f[B] under the policy that acted,
+    ``advantages`` f[B], ``returns`` f[B]. ``mean_and_std(advantages)`` returns what to normalise with.
+    """
+    new_log_probs, entropy = log_probs_and_entropy(logits, actions)
+    ratios = (new_log_probs - log_probs).exp()
+    mean, std = mean_and_std(advantages)
+    advantages = (advantages - mean) / (std + STD_EPS)
+    policy_loss = torch.maximum(-advantages * ratios, -advantages * ratios.clamp(1 - clip, 1 + clip)).mean()
+    return with_parts(policy_loss, value_loss(values, returns), entropy, value_weight, entropy_weight)
+
+
+def a2c_loss(logits, values, actions, advantages, returns, *, value_weight, entropy_weight):
+    """A2C's loss (Mnih et al. 2016) from the net's outputs; see :func:`._numpy.a2c_loss`.  -> f, and parts f[3]
+
+    ``logits`` f[B, A], ``values`` f[B], ``actions`` i[B], ``advantages`` f[B], ``returns`` f[B].
+    """
+    log_probs, entropy = log_probs_and_entropy(logits, actions)
+    policy_loss = -(log_probs * advantages).mean()
+    return with_parts(policy_loss, value_loss(values, returns), entropy, value_weight, entropy_weight)
+
+
+def compute_vtrace(log_ratios, rewards, values, next_values, terminated, truncated, *, gamma, rho_bar, c_bar):
+    """V-trace value targets and advantages, see :func:`._numpy.compute_vtrace`.  -> f[T, ...], f[T, ...]"""
+    ratios, ended = log_ratios.exp(), terminated | truncated
+    rhos, cs = ratios.clamp(max=rho_bar), ratios.clamp(max=c_bar)
+    bootstraps = next_values * ~terminated
+    deltas = rhos * (rewards + gamma * bootstraps - values)
+    vs = values + backward_sum(deltas, gamma * cs * ~ended)
+    next_vs = torch.cat([torch.where(ended[:-1], bootstraps[:-1], vs[1:]), bootstraps[-1:]])
+    return vs, rhos * (rewards + gamma * next_vs - values)
 
 
 class Update(Trained):
@@ -86,62 +152,6 @@ class Update(Trained):
             return self.run(self.net, *self.to_device(obs))[1].cpu().numpy()
 
 
-def log_probs_and_entropy(logits, actions):
-    """Log-probabilities f[B] of ``actions`` i[B], and mean entropy f, from logits f[B, A]."""
-    log_probs = logits.log_softmax(dim=1)
-    entropy = -(log_probs.exp() * log_probs).sum(dim=1).mean()
-    return log_probs.gather(1, actions.long()[:, None])[:, 0], entropy
-
-
-def value_loss(values, returns):
-    """Mean of ``(values - returns)^2 / 2``.  f[B], f[B] -> f"""
-    return 0.5 * (values - returns).square().mean()
-
-
-def with_parts(policy_loss, value_loss, entropy, value_weight, entropy_weight):
-    """Combine scalars into a loss; return it, f, and the scalars without a gradient, f[3]."""
-    loss = policy_loss + value_weight * value_loss - entropy_weight * entropy
-    return loss, torch.stack([policy_loss, value_loss, entropy]).detach()
-
-
-def backward_sum(terms, decays):
-    """:func:`._numpy.backward_sum` as one ``addcmul`` per step."""
-    sums = [torch.zeros_like(terms[0])]
-    for term, decay in zip(reversed(terms.unbind()), reversed(decays.unbind())):
-        sums.append(torch.addcmul(term, decay, sums[-1]))
-    return torch.stack(sums[:0:-1])
-
-
-def compute_gae(rewards, values, next_values, terminated, truncated, *, gamma, gae_lambda):
-    """Generalised advantages and returns, see :func:`._numpy.compute_gae`.  -> f[T, ...], f[T, ...]"""
-    deltas = rewards + gamma * (next_values * ~terminated) - values
-    decays = torch.full_like(deltas, gamma * gae_lambda) * ~(terminated | truncated)
-    advantages = backward_sum(deltas, decays)
-    return advantages, advantages + values
-
-
-def mean_and_std(x):
-    """Mean and population standard deviation.  f[B] -> f, f"""
-    return x.mean(), x.std(correction=0)
-
-
-def ppo_loss(
-    logits, values, actions, log_probs, advantages, returns, *,
-    clip, value_weight, entropy_weight, mean_and_std=mean_and_std,
-):  # fmt: skip
-    """PPO's loss (Schulman et al. 2017) from the net's outputs; see :func:`._numpy.ppo_loss`.  -> f, and parts f[3]
-
-    ``logits`` f[B, A], ``values`` f[B], ``actions`` i[B], ``log_probs`` f[B] under the policy that acted,
-    ``advantages`` f[B], ``returns`` f[B]. ``mean_and_std(advantages)`` returns what to normalise with.
-    """
-    new_log_probs, entropy = log_probs_and_entropy(logits, actions)
-    ratios = (new_log_probs - log_probs).exp()
-    mean, std = mean_and_std(advantages)
-    advantages = (advantages - mean) / (std + STD_EPS)
-    policy_loss = torch.maximum(-advantages * ratios, -advantages * ratios.clamp(1 - clip, 1 + clip)).mean()
-    return with_parts(policy_loss, value_loss(values, returns), entropy, value_weight, entropy_weight)
-
-
 def ppo_update(config, example, *, options, compiler):
     """Build PPO's update: Adam with a clipped gradient norm (Schulman et al. 2017).
 
@@ -155,16 +165,6 @@ def ppo_update(config, example, *, options, compiler):
     return Update(config, example[0], loss, adam(config, options), options, compiler)
 
 
-def a2c_loss(logits, values, actions, advantages, returns, *, value_weight, entropy_weight):
-    """A2C's loss (Mnih et al. 2016) from the net's outputs; see :func:`._numpy.a2c_loss`.  -> f, and parts f[3]
-
-    ``logits`` f[B, A], ``values`` f[B], ``actions`` i[B], ``advantages`` f[B], ``returns`` f[B].
-    """
-    log_probs, entropy = log_probs_and_entropy(logits, actions)
-    policy_loss = -(log_probs * advantages).mean()
-    return with_parts(policy_loss, value_loss(values, returns), entropy, value_weight, entropy_weight)
-
-
 def a2c_update(config, example, *, options, compiler):
     """Build A2C's update: RMSProp with a clipped gradient norm (Mnih et al. 2016).
 
@@ -173,17 +173,6 @@ def a2c_update(config, example, *, options, compiler):
     constants = select(config, "value_weight", "entropy_weight")
     loss = compiler.compile(functools.partial(a2c_loss, **constants), example)
     return Update(config, example[0], loss, rmsprop(config, options), options, compiler)
-
-
-def compute_vtrace(log_ratios, rewards, values, next_values, terminated, truncated, *, gamma, rho_bar, c_bar):
-    """V-trace value targets and advantages, see :func:`._numpy.compute_vtrace`.  -> f[T, ...], f[T, ...]"""
-    ratios, ended = log_ratios.exp(), terminated | truncated
-    rhos, cs = ratios.clamp(max=rho_bar), ratios.clamp(max=c_bar)
-    bootstraps = next_values * ~terminated
-    deltas = rhos * (rewards + gamma * bootstraps - values)
-    vs = values + backward_sum(deltas, gamma * cs * ~ended)
-    next_vs = torch.cat([torch.where(ended[:-1], bootstraps[:-1], vs[1:]), bootstraps[-1:]])
-    return vs, rhos * (rewards + gamma * next_vs - values)
 
 
 class ImpalaUpdate(Update):
@@ -249,6 +238,17 @@ def rmsprop(config, options):
 def select(config, *names):
     """Return the entries of a configuration with these names."""
     return {name: config[name] for name in names}
+
+
+def forward(config, example, *, options, compiler):
+    """Build the net that acts.  u8[B, 64, 64, 3] -> logits f32[B, A], values f32[B]"""
+    net = make_net(config["params"], options, compiler)
+    return compile_net(acting_net(net, options), example, options, compiler)
+
+
+def policy(config, example, *, options, compiler):
+    """Build a :class:`.torch_net.Policy` with weights of its own; ``example`` are NumPy images u8[N, 64, 64, 3]."""
+    return Policy(make_net(config["params"], options, compiler), *example, options, compiler)
 
 
 def env_by_env(function):
