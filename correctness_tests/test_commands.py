@@ -321,7 +321,7 @@ def test_interrupted_run_leaves_no_process_memory_or_file(toy, variables, tmp_pa
         process.send_signal(number)
         text, _ = process.communicate(timeout=60)
     *pids, memory = held.read_text().split()
-    until(lambda: not any(map(alive, pids)), "the end of the worker and of what it started")
+    until(lambda: not any(map(alive, pids)), "the end of the worker and of its child processes")
     assert not Path("/dev/shm", memory).exists()
     assert process.returncode == 130, text
     assert "KeyboardInterrupt" in text

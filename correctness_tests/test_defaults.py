@@ -49,7 +49,7 @@ TABLE = {  # values in the code and in the source
         {"hidden": (32, 32, 32), "learning_rate": 5e-4, "batch_size": 256, "points": 32, "pde_weight": 1e-4,
          "boundary_weight": 1.0},
     ),
-    "pirl: what is timed": (
+    "pirl: benchmark problem": (
         pirl_problem.config(RNG), {"learning_rate": 5e-4, "pde_weight": 1e-4, "boundary_weight": 1.0},
     ),
     "pirl: noise": (vars(physics.DYNAMICS["vehicle"]), {"sigma": 0.01, "noisy": 5}),
@@ -70,7 +70,7 @@ TABLE = {  # values in the code and in the source
         DQN | {"hidden": 256, "batch_size": 32, "capacity": 10_000, "target_frequency": 1000, "max_steps": 500},
     ),
     "snake: exploration": (constants(snake), {"EPSILON_START": 1.0, "EPSILON_END": 0.05, "EXPLORED": 20_000}),
-    "snake: what is timed": (snake_problem.config(RNG), DQN),
+    "snake: benchmark problem": (snake_problem.config(RNG), DQN),
     "mario: training": (
         defaults(mario.Config),
         {"game": "coinrun", "mode": "easy", "levels": 200, "start_level": 0, "side": 84, "collectors": 2,
@@ -95,7 +95,7 @@ TABLE = {  # values in the code and in the source
     "procgen: training by A3C": (
         procgen.ALGORITHMS["a3c"], {"learning_rate": 1e-4, "gae_lambda": 1.0, "num_steps": 20, "actors": 2},
     ),
-    "procgen: PPO that is timed": (
+    "procgen: PPO benchmark problem": (
         procgen_problem.ppo(0, num_envs=8, num_steps=8, epochs=1).config, PPO | {"batch_size": 32},
     ),
     "treasurehunt: world": (
@@ -110,7 +110,7 @@ TABLE = {  # values in the code and in the source
     ),
     "treasurehunt: net": (constants(iqn), {"COSINES": 64, "KAPPA": 1.0}),
     "treasurehunt: frames and rewards": (constants(memory), {"FRAMES": 5, "N_STEP": 3}),
-    "treasurehunt: what is timed": (hunt_problem.config(RNG, 1), IQN),
+    "treasurehunt: benchmark problem": (hunt_problem.config(RNG, 1), IQN),
 }  # fmt: skip
 
 

@@ -128,7 +128,7 @@ def about_run(config: pytest.Config) -> dict[str, Any]:
 def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
     """Add hardware, versions and threads to ``machine_info``; drop the current CPU frequency.
 
-    ``--benchmark-compare`` warns if ``machine_info`` differs, so it may contain only what is the same in every run.
+    ``--benchmark-compare`` warns if ``machine_info`` differs, so it may contain only values that are equal in all runs.
     """
     from .rows import FORMAT
 

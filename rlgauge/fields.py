@@ -29,7 +29,7 @@ class FieldError(ValueError):
 
     Attributes:
         path: keys and indices that lead to the field.
-        problem: what is wrong, and how to fix it.
+        problem: the error, and how to fix it.
     """
 
     def __init__(self, path: Sequence[str], problem: str) -> None:

@@ -110,7 +110,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
 
 @contextmanager
 def interruptible(remains: str = "to resume, repeat the command with --resume") -> Iterator[None]:
-    """Report an interrupt as one line with exit code 2; `remains` says what is kept of the measurement."""
+    """Report an interrupt as one line with exit code 2; `remains` names the kept data."""
     try:
         yield
     except KeyboardInterrupt:

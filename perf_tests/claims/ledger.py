@@ -37,7 +37,7 @@ SLOWDOWN = (
 def verdict(low: float, high: float, least: float | None) -> str:
     """Return the verdict on a ratio with the interval ``low`` to ``high``, see ``WORDS`` and ``SLOWDOWN``.
 
-    ``least`` is the lower end of what was promised; None if no ratio was.
+    ``least`` is the lower end of the promised ratio; None if no ratio was promised.
     """
     if least is None:
         return "measured"

@@ -49,7 +49,7 @@ MARIO: Mapping[str, Any] = {
 
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-# Command-line and progress code, which does not affect what is learned.
+# Command-line and progress code, which does not affect learning.
 TERMINAL = ("__main__.py", "command.py", "runs.py", "training.py")
 
 
@@ -81,7 +81,7 @@ class Trial:
     every: int = 1_280
 
     def margin(self, base: float, change: float) -> float:
-        """Return by how much the change exceeds what is required, given the result of both sides for one seed."""
+        """Return by how much the change exceeds the requirement, given the result of both sides for one seed."""
         if self.threshold is None:
             return (change - self.random) - SHARE * (base - self.random)
         return math.log(base / change / SOME)
@@ -298,7 +298,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Train what is missing and print a verdict per trial, or train one side for :func:`in_a_process`."""
+    """Run the missing trainings and print a verdict per trial, or train one side for :func:`in_a_process`."""
     process.set_up(process.cores())
     names = options.trial or list(TRIALS)
     if options.one is not None:

@@ -109,8 +109,8 @@ def page(ledger: Mapping[str, Any]) -> str:
         f"{ledger['commit']}{' with uncommitted changes' if ledger['dirty'] else ''}. Made by `make claims`.",
         summary(ledger["claims"]),
         *([OLDER] if older else []),
-        "A ratio says how many times as fast the changed version is. For measures such as memory, it says how many times "
-        f"as small. It is the median over {processes}, with its 95% interval. `alone` "
+        "A ratio says how many times as fast the changed version is. For measures such as memory, it says how many "
+        f"times as small. It is the median over {processes}, with its 95% interval. `alone` "
         "adds the change to the naive version, and `from full` removes it from the full version. `~` marks an interval "
         "that extends more than 10% from the median.",
         "Let [l, u] be the interval, and a the lower end of the promise. The verdicts are:",

@@ -2,8 +2,8 @@
 
 An epoch has U updates of one batch each; the source calls U the episodes per epoch. Meanwhile the collectors play the
 experiences of the next epoch with the weights published last, so the policy lags one epoch behind, and up to
-``publish_every - 1`` more. An epoch samples only what was stored when it began, so its result does not depend on when
-experiences arrive.
+``publish_every - 1`` more. An epoch samples only experiences stored before it began, so its result does not depend
+on when experiences arrive.
 """
 
 import contextlib

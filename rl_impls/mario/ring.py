@@ -85,7 +85,7 @@ class SharedRing(Transport):
         return RingSender(index, self.shared)
 
     def deliver(self, into):
-        """Deliver what is in the rings."""
+        """Deliver the experiences in the rings."""
         taken, share = 0, self.share
         self.first = (self.first + 1) % self.streams
         for index in (*range(self.first, self.streams), *range(self.first)):

@@ -129,7 +129,7 @@ class SharedWeights:
 
 
 def a3c_layout(config):
-    """Return shapes and dtypes of what the workers share besides weights and rollouts.
+    """Return shapes and dtypes of the arrays that workers share besides weights and rollouts.
 
     ``square.*`` f32, mean squares of the gradients; ``applied`` i64[A], number of gradients each worker has applied;
     ``losses`` f32[D, A, 4], loss and parts of each rollout; ``seconds`` f64[A, phases], totals of each worker.

@@ -37,7 +37,7 @@ class Learner(ABC):
 
     @abstractmethod
     def learn(self, rollout, number):
-        """Learn from rollout ``number``, counted from 0; return a list of what :meth:`step` returns, one per update."""
+        """Learn from rollout ``number``, counted from 0; return the results of :meth:`step`, one per update."""
 
     def step(self, *batch):
         """Make one update on a batch of NumPy arrays, images first; return its loss and ``PARTS``, four floats."""

@@ -21,7 +21,7 @@ class Options:
 
     Attributes:
         order: all agents observe and then move, or each agent observes after its predecessors have moved. This changes
-            what is computed, not how fast.
+            the results, not the speed.
         world: Python objects updated cell by cell, or arrays over all worlds.
         nets: call and train the agents' nets one after the other, or all at once with weights [N, ...].
         cosines: compute the cosine of every multiple of tau, or derive them from the first by angle doubling (jax).

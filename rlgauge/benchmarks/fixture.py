@@ -152,7 +152,7 @@ class Benchmark:
             args: positional arguments of each call.
             reset: restores the state; both sides make the same number of calls after it.
             max_calls: upper limit of that number.
-            output: selects what is compared between the sides, see :class:`.timed.TimedFunction`.
+            output: selects the values to compare between the sides, see :class:`.timed.TimedFunction`.
         """
         return self.run(TimedFunction(function, args, reset=reset, max_calls=max_calls, output=output, keeps=True))
 

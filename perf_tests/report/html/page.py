@@ -55,7 +55,7 @@ def chapters(
 def section(chapter: Chapter) -> str:
     """Return a chapter as HTML, with an empty plot that the page's script fills.
 
-    Of a section with the class ``absent``, only one line is shown: what is missing, and which command measures it.
+    A section with the class ``absent`` shows only one line: the missing data, and the command that measures it.
     """
     what, how = MISSING[chapter.name]
     head = f'<h2>{escape(chapter.title)}</h2><p class="missing">No {what}<span></span> here; {how}.</p>'

@@ -1,4 +1,4 @@
-"""Chapter on published claims: what was promised, and what was measured."""
+"""Chapter on published claims: promised and measured ratios."""
 
 from __future__ import annotations
 

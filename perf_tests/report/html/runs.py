@@ -17,7 +17,7 @@ from rlgauge.statistics import interval
 
 KNOWN = 5  # newest major version of pytest-benchmark whose JSON is supported
 WANTED = "the JSON of a pytest-benchmark run, as make bench writes it"
-NOTCH = 1.57  # median +- NOTCH * IQR / sqrt(n) is about its 95 % interval
+NOTCH = 1.57  # median +- NOTCH * IQR / sqrt(n) is about its 95% interval
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
