@@ -13,6 +13,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from rl_impls import backends
+
 from .commands import ROOT, hiding, python
 from .repositories.made import Repository
 
@@ -177,6 +179,14 @@ def test_neuron_benchmarks_are_collected_with_what_the_workflow_installs(tmp_pat
     collect = "-m", "pytest", "-p", "no:cacheprovider", "--collect-only"
     done = python(*collect, *words, PYTHONPATH=hiding(tmp_path, *others))
     assert done.returncode == 0, done.stdout
+
+
+def test_make_quick_installs_its_backends_with_all_dependencies():
+    printed = subprocess.run(["make", "--dry-run", "quick"], cwd=ROOT, capture_output=True, text=True).stdout
+    names = re.search(r"--backend (\S+)", printed)[1].split(",")
+    needed = with_dependencies([module for name in names for module in backends.get(name).modules])
+    assert "onnxruntime" in needed
+    assert needed <= set((ROOT / "requirements/quick.txt").read_text().split())
 
 
 def asv(job, name, folder, **variables):
