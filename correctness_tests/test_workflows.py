@@ -1,4 +1,4 @@
-"""Workflows: restarts of the gate, cached environments, kept results, and the runs of ASV, on a GPU and on Neuron."""
+"""Workflows: restarts of the gate, environments, results, publishing, and the runs of ASV, on a GPU and on Neuron."""
 
 import os
 import re
@@ -20,6 +20,7 @@ from .repositories.made import Repository
 
 NAMED = ("Makefile", "requirements/py311.txt", "pyproject.toml", "workloads/pyproject.toml", "VERSION")
 SHARDS = ".github/workflows/gate-shards.yml"
+PUSH = ".github/actions/push"
 RUNNER = {"torch"}  # what a runner installs for its device
 
 
@@ -209,28 +210,44 @@ def test_asv_times_the_commits_after_the_last_one_with_results(tmp_path, known, 
     assert (tmp_path / "arguments").read_text().splitlines() == [*run, "-m", "asv", "publish"]
 
 
-def test_asv_pushes_results_and_pages_to_branches_of_their_own(tmp_path):
-    pushed = tmp_path / "a/b.git"
-    subprocess.run(["git", "init", "--quiet", "--bare", pushed], check=True)
+def publish(workflow, folder, **variables):
+    """Push as a workflow's job does."""
+    (lines,) = (each["run"] for each in yaml.safe_load((ROOT / PUSH / "action.yml").read_text())["runs"]["steps"])
+    for each in job(workflow, "publish")["steps"]:
+        if each.get("uses") == f"./{PUSH}":
+            given = {name.upper(): value for name, value in {"keep": "", **each["with"]}.items()}
+            done = shell(lines, folder, GH_TOKEN="secret", REPOSITORY="a/b", TMPDIR=str(folder), **given, **variables)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture
+def pushed(tmp_path):
+    subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "a/b.git"], check=True)
 
     def git(*arguments):
-        return subprocess.run(["git", *arguments], cwd=pushed, check=True, capture_output=True, text=True).stdout
+        words = ["git", *arguments]
+        return subprocess.run(words, cwd=tmp_path / "a/b.git", check=True, capture_output=True, text=True).stdout
 
-    seen = {}
-    for push in ("first", "second", "second"):
-        folder = tmp_path / f"{push}-{len(list(tmp_path.iterdir()))}"
-        for name in ("results/github/one.json", f"site/{push}.html"):
-            (folder / "asv" / name).parent.mkdir(parents=True)
-            (folder / "asv" / name).write_text(push)
-        variables = {"SERVER": str(tmp_path), "REPOSITORY": "a/b", "COMMIT": push, "GH_TOKEN": "secret"}
-        asv("publish", "push", folder, **variables)
+    return git
+
+
+def test_docs_and_asv_publish_without_losing_the_pages_of_the_other(tmp_path, pushed):
+    # the first push fails, as if the other workflow had pushed meanwhile
+    executable(tmp_path / "a/b.git/hooks/update", "[ -e refused ] || { touch refused; exit 1; }")
+    for number, name in enumerate(("old", "new", "new")):
+        folder = tmp_path / f"{number}"
+        for file in ("asv/results/github/one.json", f"asv/html/{name}.html", "site/.nojekyll", f"site/{name}.html"):
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_text(name)
+        for workflow in ("docs", "asv"):
+            publish(workflow, folder, SERVER=str(tmp_path), COMMIT=f"{workflow}-{name}")
         assert "secret" not in "".join(path.read_text() for path in folder.rglob("config"))
-        seen[push] = [git("ls-tree", "-r", "--name-only", branch).split() for branch in ("asv-results", "gh-pages")]
-    assert seen["first"] == [["results/github/one.json"], [".nojekyll", "first.html"]]
-    assert seen["second"][1] == [".nojekyll", "second.html"]
-    for branch in ("asv-results", "gh-pages"):
-        assert git("log", "--format=%s", branch).split() == ["second", "first"]
-    assert git("show", "asv-results:results/github/one.json") == "second"
+        pages = pushed("ls-tree", "-r", "--name-only", "gh-pages").split()
+        assert pages == [".nojekyll", f"asv/{name}.html", f"{name}.html"]
+        assert pushed("ls-tree", "-r", "--name-only", "asv-results").split() == ["results/github/one.json"]
+    assert pushed("log", "--format=%s", "gh-pages").split() == ["asv-new", "docs-new", "asv-old", "docs-old"]
+    assert pushed("log", "--format=%s", "asv-results").split() == ["asv-new", "asv-old"]
+    assert pushed("show", "asv-results:results/github/one.json") == "new"
 
 
 def test_the_next_run_of_asv_fetches_the_earlier_results(tmp_path):
@@ -243,9 +260,15 @@ def test_the_next_run_of_asv_fetches_the_earlier_results(tmp_path):
     asv("measure", "results so far", clone)
 
 
-def test_only_the_job_that_publishes_results_of_asv_may_write():
-    workflow = yaml.safe_load((ROOT / ".github/workflows/asv.yml").read_text())
-    assert workflow["permissions"] == {}
-    given = {name: each["permissions"] for name, each in workflow["jobs"].items()}
-    assert given == {"measure": {"contents": "read"}, "publish": {"contents": "write", "actions": "read"}}
-    assert not any("uses" in each for each in workflow["jobs"]["publish"]["steps"])
+@pytest.mark.parametrize(("workflow", "other"), [("asv", "measure"), ("docs", "build")])
+def test_only_the_job_that_publishes_may_write(workflow, other):
+    text = yaml.safe_load((ROOT / f".github/workflows/{workflow}.yml").read_text())
+    assert text["permissions"] == {}
+    given = {name: each["permissions"] for name, each in text["jobs"].items()}
+    assert given == {other: {"contents": "read"}, "publish": {"contents": "write"}}
+
+
+def test_the_documentation_is_published_only_from_main():
+    condition = job("docs", "publish")["if"]
+    assert [eval(condition, {"github": Context(event_name=name)}) for name in ("push", "pull_request")] == [True, False]
+    assert yaml.safe_load((ROOT / ".github/workflows/docs.yml").read_text())[True]["push"] == {"branches": ["main"]}
