@@ -16,7 +16,7 @@ PAGES = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG",
 PAGES += sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("results/*.md"), ROOT / "workloads/README.md"])
 RUNNABLE = "<!-- runnable -->"
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
-GATE = set(re.findall(r"add_parser\(\s*\"(\w+)", (ROOT / "rlgauge/__main__.py").read_text()))
+GATE = set(re.findall(r"add_command\(\s*\"(\w+)", (ROOT / "rlgauge/__main__.py").read_text()))
 
 
 def blocks(page, mark=""):
