@@ -27,13 +27,13 @@ def copied(tmp_path_factory):
 TUTORIAL = ROOT / "docs" / "tutorials" / "workload.md"
 
 
-def test_the_benchmark_of_the_tutorial_is_timed(tmp_path):
+def test_the_workload_of_the_tutorial_learns_and_is_timed(tmp_path):
     ((code, name),) = re.findall(r"```python\n(# (\S+)\n(?:.*\n)*?)```", TUTORIAL.read_text())
     copy_with(tmp_path, {name: code})
     timed = "-m", "pytest", "-p", "no:cacheprovider", name, "--benchmark-only", "--benchmark-max-time", "0.01"
     done = python(*timed, cwd=tmp_path, PYTHONPATH=str(tmp_path), RLGAUGE_LIMITS=json.dumps(LIMITS))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "dot.dot size 256 (products/s)" in done.stdout
+    assert "corridor.train num_states 10 in float64 (steps/s)" in done.stdout
     assert "2 passed" in done.stdout
 
 
