@@ -1,6 +1,7 @@
 """The gate's self-check on a small repository: its tests and rates, and the tables of the documentation."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -82,3 +83,10 @@ def test_tables_are_written_between_the_markers_of_a_page(pages, tmp_path):
 def test_the_published_pages_have_the_current_tables():
     assert small.table(small.read(small.FILE)) in (ROOT / OTHERS).read_text()
     assert small.rates_table(small.read(small.FILE)) in (ROOT / README).read_text()
+
+
+def test_alternatives_are_compared_by_figures_of_the_other_pages():
+    pages = "docs/alternatives.md", DOCUMENT, OTHERS
+    shown, *sources = (set(re.findall(r"\d+/\d+ \[[^]]+\]", (ROOT / page).read_text())) for page in pages)
+    assert len(shown) == 6
+    assert shown <= set.union(*sources)
