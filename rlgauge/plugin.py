@@ -244,7 +244,7 @@ class Verdict(pytest.Item):
             pytest.skip(report.line(self.name, finding, here.excused[self.name]))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return a failure as one line, without a traceback."""
+        """Return a failure as text, without a traceback."""
         return str(excinfo.value) if excinfo.errisinstance(NotPassed) else super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -292,7 +292,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
-    """Exit with the gate's code, or 2 if the JUnit file cannot be written."""
+    """Exit with the gate's code, or 2 if the JUnit file cannot be written; leave out a section of verdicts alone."""
     config = session.config
     if RUN not in config.stash:
         return (yield)
@@ -305,6 +305,10 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
         session.exitstatus = run.done[1].code
     elif not config.option.collectonly:
         session.exitstatus = INVALID
+    if run.done and (reporter := config.pluginmanager.getplugin("terminalreporter")):
+        reports = [report for kind in ("failed", "error") for report in reporter.stats.get(kind, [])]
+        if all(isinstance(report.longrepr, str) for report in reports):  # no traceback
+            config.option.tbstyle = "no"  # no section FAILURES: the section gate has each reason in full
     return result
 
 

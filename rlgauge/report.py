@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from .artifact import Artifact, Outcome
 from .progress import number_of
-from .rule import CHANGED, Finding, is_canary
+from .rule import CHANGED, INVALID, Finding, is_canary
 from .statistics import FEWEST
 
 ORDER = ("error", "slower", "gone", "inconclusive", "faster", "new", "ok", "unchanged", "skipped")
@@ -57,13 +57,26 @@ def significance(finding: Finding) -> str:
     return "" if finding.p is None else f"{finding.p:.2g}"
 
 
-def line(name: str, finding: Finding, reason: str = "") -> str:
-    """Return the verdict on a benchmark with its times, pairs and notes, and the reason why it is allowed, if any."""
+def evidence(finding: Finding) -> str:
+    """Return the number of pairs and p, for example ``n = 16 pairs, p = 0.0001``."""
     pairs = f"n = {number_of(finding.pairs, 'pair')}" if finding.pairs and not finding.stopped_for_futility else ""
     p = ("" if finding.p is None else "p = ") + significance(finding)
+    return ", ".join(filter(None, [pairs, p]))
+
+
+def line(name: str, finding: Finding, reason: str = "") -> str:
+    """Return the verdict on a benchmark with its times, pairs and notes, and the reason why it is allowed, if any."""
     allowed = f"allowed: {reason}" if reason else ""
     verdict = NOT_MEASURED if reason and finding.verdict == "error" else finding.verdict
-    return f"{name}: " + ", ".join(filter(None, [verdict, times(finding), pairs, p, *finding.notes, allowed]))
+    parts = verdict, times(finding), evidence(finding), *finding.notes, allowed
+    return f"{name}: " + ", ".join(filter(None, parts))
+
+
+def headline(finding: Finding) -> str:
+    """Return a verdict with its times and notes, for example ``slower, 1.20 ms -> 1.32 ms, +10.1%``."""
+    base, head = duration(finding.base_seconds), duration(finding.head_seconds)
+    percent = "" if finding.ratio is None else f"{100 * (finding.ratio - 1):+.1f}%"
+    return ", ".join(filter(None, [finding.verdict, f"{base} -> {head}" if base else "", percent, *finding.notes]))
 
 
 def cases(findings: Mapping[str, Finding]) -> dict[str, Finding]:
@@ -88,11 +101,19 @@ def counted(outcome: Outcome) -> str:
 
 
 def failure(name: str, outcome: Outcome) -> str:
-    """Return why a case does not pass, or an empty text; in an invalid run no case passes."""
-    text, older = "", failure(name, outcome.anchor) if outcome.anchor else ""
+    """Return why a case does not pass, or an empty text; in an invalid run no case passes.
+
+    The first line is short, as pytest's summary prints only that one, after the id.
+    """
+    lines = list[str]()
     if name in outcome.findings and (outcome.wrong or name in outcome.failed):
-        text = line(name, outcome.findings[name]) + (f"; invalid run: {outcome.wrong[0]}" if outcome.wrong else "")
-    return "; ".join(filter(None, [text, older and f"against the anchor: {older}"]))
+        finding = outcome.findings[name]
+        interval = change(finding).partition(" ")[2]
+        lines += [] if name in outcome.failed else [WORDS[INVALID]]
+        lines += [headline(finding), ", ".join(filter(None, [interval, evidence(finding)]))]
+        lines += [f"invalid run: {reason}" for reason in outcome.wrong[:1]]
+    older = failure(name, outcome.anchor) if outcome.anchor else ""
+    return "\n".join(filter(None, [*lines, older and f"against the anchor: {older}"]))
 
 
 def summary(outcome: Outcome) -> list[str]:
