@@ -320,6 +320,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
             terminalreporter.write_line(f"invalid run, no verdict: {NONE_RAN}", red=True)
         return
     from . import report
+    from .progress import rounded
 
     artifact, outcome = run.done
     compared = [("gate", artifact, outcome)]
@@ -333,5 +334,5 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
             terminalreporter.write_line(line, red=True)
         terminalreporter.write_line(
             f"{report.WORDS[found.own_code]}: {report.counted(found)}, "
-            f"{one.seconds / 60:.1f} min; all measurements: {os.path.relpath(run.json)}"
+            f"{rounded(one.seconds)}; all measurements: {os.path.relpath(run.json)}"
         )

@@ -22,9 +22,14 @@ def to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def rounded(seconds: float) -> str:
+    """Format a duration in seconds or minutes, for example ``3 min``."""
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+
+
 def about(seconds: float) -> str:
-    """Format a duration, for example ``about 3 min``."""
-    return f"about {seconds / 60:.0f} min" if seconds >= 90 else f"about {seconds:.0f} s"
+    """Format an estimated duration, for example ``about 3 min``."""
+    return f"about {rounded(seconds)}"
 
 
 def left(seconds: float) -> str:

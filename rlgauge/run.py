@@ -17,7 +17,7 @@ from .exit_code import certainly_invalid
 from .layout import Layout
 from .machine import git_state, machine_and_versions
 from .pairs import PairError, Pairs
-from .progress import about, number_of
+from .progress import about, left, number_of, rounded
 from .resume import fingerprints
 from .rule import EXPECTED, GateError, Record, Rule, is_canary, open_suspects, unscreened
 from .sampling import Cores, cores
@@ -25,6 +25,7 @@ from .workers import Side
 
 LIMIT = 300.0  # seconds for one worker request, which may include compilation
 COSTLY_PAIRS = 2  # screen pairs of a case whose preparation is slow in every process
+CANARY_PAIRS = 8  # pairs that usually confirm a canary
 FEW_SUSPECTS = 4  # at most so many are measured thoroughly from the start, as they take little time
 
 
@@ -68,16 +69,16 @@ class Gate:
     counts_memory: bool = False
     invalid: Sequence[str] = ()
 
-    def remaining_seconds(self, pair: float, start: float, cases: int) -> float:
-        """Return the approximate remaining seconds of a pass after its first pair, if few cases look slower.
+    def confirm_seconds(self, pair: float, start: float, cases: int) -> tuple[float, float]:
+        """Return the approximate seconds of a confirmation if no case is slower, and at most how many more if one is.
 
         About a tenth of identical cases become suspects; most of these are dropped after as many pairs as in a screen.
-        `pair` are the seconds of the first pair, and `start` those of them that both processes took to start.
+        `pair` are the seconds of a pair of the screen, and `start` those of them that both processes took to start.
         """
         case = (pair - start) / cases
-        screen = (self.rule.screen - 1) * pair
-        canary = self.rule.confirm * (start + case)
-        return screen + canary + self.rule.screen * case * cases / 10
+        canary = min(self.rule.confirm, CANARY_PAIRS) * (start + case)
+        slower = self.rule.most * (start + 2 * case)  # the canary shares its pairs
+        return canary + self.rule.screen * case * cases / 10, slower - canary
 
     @property
     def elsewhere(self) -> int:
@@ -143,7 +144,7 @@ class Gate:
         Most confirmations end by the first look. The remaining ones are measured thoroughly, and so are confirmations
         of few suspects from the start.
         """
-        seconds: list[float] = []
+        seconds = confirm = 0.0  # of the last pair, and of the confirmation that follows a screen
         for pair in range(most):
             if phase == "screen":
                 waiting, end = unscreened(self.records, self.rule), most
@@ -155,21 +156,24 @@ class Gate:
             chosen = [name for name in names if name in waiting]
             if not chosen:
                 return
-            left = f", about {seconds[-1] * (end - pair) / 60:.1f} min left" if seconds else ""
+            rest = f", {left(seconds * (end - pair) + confirm)}" if pair else ""
             count = sum(not is_canary(name) for name in chosen)
             what = number_of(count, "benchmark") if count else "the canaries"
-            self.log(f"gate: {phase} {pair + 1} of {end}: {what} on {number_of(place.threads, 'core')}{left}")
+            where = number_of(place.threads, "core")
+            self.log(f"gate: {phase} {pair + 1} of {end}: {what} on {where}{rest}")
             start = time.monotonic()
             thorough = phase == "confirm" and (pair >= self.rule.screen or count <= FEW_SUSPECTS)
             pairs.measure(self.records, chosen, place, phase, thorough)
-            seconds.append(time.monotonic() - start)
+            seconds = time.monotonic() - start
             self.invalid = certainly_invalid(self.records, self.rule, is_shard=self.shard is not None)
             if self.invalid:
                 self.log("gate: stopping early: no further pair could make this run valid")
                 return
-            if phase == "screen" and pair == 0:
-                remaining = self.remaining_seconds(seconds[0], pairs.start_seconds, len(chosen))
-                self.log(f"gate: {about(remaining)} expected for the other pairs")
+            if phase == "screen":
+                confirm, more = self.confirm_seconds(seconds, pairs.start_seconds, len(chosen))
+                if pair == 0:
+                    expected = f"{about(seconds * (end - 1) + confirm)} for the other pairs on {where}"
+                    self.log(f"gate: {expected}, and up to {rounded(more)} more if a test looks slower")
 
 
 def open_gate(

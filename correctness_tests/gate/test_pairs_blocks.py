@@ -3,6 +3,7 @@
 import math
 import os
 import random
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -76,6 +77,25 @@ def test_a_confirmation_that_its_first_look_leaves_open_goes_on_to_the_second(na
     gate = gate_of({name: Record(screen=[[(1.0, 1.1)]]) for name in values}, rule, names)
     gate.measure_phase(SimpleNamespace(measure=measure), "confirm", rule.most, list(values), Cores((0,), 0))
     assert [len(gate.records[name].confirm) for name in values] == pairs
+
+
+def test_the_expected_time_covers_the_confirmation_and_says_how_much_longer_a_slower_test_takes(monkeypatch):
+    now, lines = [0.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def measure(records, names, *how):
+        now[0] += 4.0 + len(names)  # both processes take four seconds to start, and each case one
+        for name in names:
+            records[name].screen.append([(1.0, 1.05 if name == SLOWED else 1.0)])
+
+    gate = gate_of({"a": Record()}, Rule(), "a", lines.append)
+    gate.measure_phase(SimpleNamespace(measure=measure, start_seconds=4.0, costly=lambda name: False), "screen", 4,
+                       ["a", SAME, SLOWED], Cores((0,), 0))  # fmt: skip
+    assert lines[:3] == [
+        "gate: screen 1 of 4: 1 benchmark on 1 core",
+        "gate: about 62 s for the other pairs on 1 core, and up to 3 min more if a test looks slower",
+        "gate: screen 2 of 4: 1 benchmark on 1 core, about 62 s left",
+    ]
 
 
 @pytest.mark.parametrize(("shard", "pairs"), [((1, 2), 2), (None, 1)], ids=["shard", "whole"])
