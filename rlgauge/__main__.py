@@ -33,6 +33,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser, commands = parsers()
     options, rest = parser.parse_known_args(given)
     hint = did_you_mean(rest, commands.get(given[0], parser)) if rest else ""
+    if options.run is subcommands.history and options.since is None:
+        missing = "the following arguments are required: --since"
+        commands["history"].error(f"unrecognized arguments: {' '.join(rest)}{hint}" if hint else missing)
     if options.run in (subcommands.history, subcommands.power):
         options.arguments = rest
     elif rest:
@@ -138,7 +141,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     )
     command.set_defaults(run=subcommands.history)
     add = command.add_argument
-    add("--since", required=True, metavar="REVISION", help="measure the commits after this revision")
+    add("--since", metavar="REVISION", help="measure the commits after this revision; required")
     add("--pairs", type=int, default=16, metavar="N", help="measure N pairs per commit (default: %(default)s)")
     minutes = "stop after N minutes per commit, but measure at least six pairs (default: %(default)g)"
     add("--minutes", type=float, default=12.0, metavar="N", help=minutes)

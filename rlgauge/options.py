@@ -52,14 +52,20 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def suggest_option(parser: pytest.Parser, args: list[str]) -> None:
-    """Add a similar option of the gate to the error that pytest prints for an unknown option."""
-    known = [name for option in parser.getgroup(GROUP).options for name in option.names()]
-    for name in (word.partition("=")[0] for word in args):
-        if name.startswith("--gate") and name not in known:
-            from difflib import get_close_matches
+    """Add a similar option to the error that pytest prints for an unknown one.
 
-            if near := get_close_matches(name, known, 1):
-                parser.extra_info["did you mean"] = near[0]
+    Without ``--gate-against``, only options of the gate get a suggestion.
+    """
+    words = [word.partition("=")[0] for word in args]
+    for name in words:
+        if name.startswith("--gate" if "--gate-against" not in words else "--"):
+            groups = [*parser._groups, parser._anonymous]
+            known = [known for group in groups for option in group.options for known in option.names()]
+            if name not in known:
+                from difflib import get_close_matches
+
+                if near := get_close_matches(name, known, 1):
+                    parser.extra_info["did you mean"] = near[0]
 
 
 def add_options(parser: pytest.Parser) -> None:

@@ -180,6 +180,28 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Suggest a test for an id that pytest does not find."""
+    try:
+        return (yield)
+    except pytest.UsageError as error:
+        if RUN not in session.config.stash:
+            raise
+        from .allowed import suggestion
+
+        hints = []
+        for argument in session.config.args:
+            file, _, test = argument.partition("::")
+            path = session.config.invocation_params.dir / file
+            ends = f"::{test}", f"::{test.partition('[')[0]}"  # of the line `not found: ...::test`
+            if path.is_file() and any(text.partition("\n")[0].endswith(ends) for text in error.args):
+                module: pytest.Module = pytest.Module.from_parent(session, path=path.resolve())
+                hint = suggestion(test, [item.nodeid for item in session.genitems(module)])
+                hints += [argument + hint] if hint else []
+        raise pytest.UsageError(*error.args, *hints) from None
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None]:

@@ -101,6 +101,15 @@ def test_an_unknown_option_suggests_one_of_the_gate(run_gate, words):
     assert ran.only_says("did you mean: --gate-against"), ran.text
 
 
+def test_an_unknown_option_or_id_in_a_run_of_the_gate_suggests_one_of_pytest(run_gate):
+    assert run_gate("--gate-against=main", "--junitxm=a.xml").only_says("did you mean: --junitxml")
+    assert "did you mean" not in run_gate("--junitxm=a.xml").text
+    for test in ("test_plain.py::test_i", "test_plain.py::test_it[1]"):
+        ran = run_gate("--gate-against=main", "test_skipped.py", test)
+        assert ran.code == pytest.ExitCode.USAGE_ERROR
+        assert ran.only_says(f"ERROR: {test}; did you mean test_plain.py::test_it?"), ran.text
+
+
 def test_help_of_a_command_says_what_it_does(capsys):
     with pytest.raises(SystemExit):
         main(["rank", "--help"])

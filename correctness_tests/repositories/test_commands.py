@@ -94,6 +94,11 @@ def test_replay_changes_the_given_numbers_of_the_rule(tmp_path, capsys, options,
         (["bisect", "a", "b", "c", "--limit", "long"], "--limit: 'long' is not a positive number of seconds"),
         (["merge", "a.json", "--markdwn=b"], "unrecognized arguments: --markdwn=b; did you mean --markdown?"),
         (["merge", "a.json", "--quick"], "unrecognized arguments: --quick\n"),
+        (
+            ["history", "--snce", "v1"],
+            "rlgauge history: error: unrecognized arguments: --snce v1; did you mean --since?",
+        ),
+        (["history", "-k", "sort"], "history: error: the following arguments are required: --since\n"),
     ],
 )
 def test_a_wrong_command_line_is_code_2_and_says_why(capsys, arguments, words):
