@@ -64,6 +64,14 @@ BASE = {
 FAST, SLOW = "Counter(text.split())", "Counter(word for word in text.split() if word)"
 GATE = ("pytest", "--gate-against", "HEAD")
 PLANTED = "test_speed.py::test_frequencies"
+LINES = (
+    "3 to time: all three benchmarks can load the changed file. Others would be `unchanged`, and not timed.\n"
+    "screen i of n: each benchmark is timed in pairs of new processes, one of the last commit and one of the\n"
+    "working tree.\n"
+    "confirm i of n: a benchmark that looks slower or faster gets new pairs, at most n before the next decision.\n"
+    "both sides run the working tree's benchmarks: the two processes differ only in the code under test.\n"
+    "stopped for futility: more pairs were unlikely to show a slowdown, so there is no p."
+)
 CANARIES = (
     "canary[same] and canary[slowed] are built-in benchmarks. One does the same work on both sides. The other does\n"
     "5% more work in the working tree. If either gets a wrong verdict, the run is invalid."
@@ -132,7 +140,7 @@ def demo(folder: Path | None) -> int:
         if not artifact.exists():
             return code
         outcome = read(artifact).decide()
-        print("\nWhat this means:\n")
+        print(f"\nWhat this means:\n\n{LINES}\n")
         for name, finding in outcome.findings.items():
             if not is_canary(name):
                 print(f"{name}: {finding.verdict}{meaning(finding)}\n")

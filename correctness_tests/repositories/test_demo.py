@@ -23,6 +23,9 @@ def test_the_demo_finds_its_slowdown_and_explains_each_verdict(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --unknown\n")  # a project around the directory
     done = subprocess.run([*COMMAND, "kept"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+    for words in ("3 to time", "screen ", "confirm ", "both sides run the working tree's benchmarks"):
+        assert words in done.stdout.partition("What this means:")[0]
+        assert f"\n{words}" in done.stdout.partition("What this means:")[2]
     for test, verdict in (("frequencies", "slower"), ("longest", "ok"), ("squares", "ok")):
         assert f"test_speed.py::test_{test}: {verdict}\n" in done.stdout
     assert "The exit code is 1: failed." in done.stdout
