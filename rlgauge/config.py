@@ -62,9 +62,9 @@ class Config:
             if not 0 <= number < 1:
                 raise FieldError(["tolerances", name], f"{number} is out of range; choose 0 or more, but below 1")
 
-    def rules(self, changes: dict[str, str] | None = None) -> Rule:
-        """Return the decision rule, with command-line `changes` applied to the settings."""
-        return rule_with({**self.rule, **(changes or {})})
+    def rules(self, changes: dict[str, str] | None = None, source: str = "rule") -> Rule:
+        """Return the decision rule, with command-line `changes` applied to the settings; `source` is their option."""
+        return rule_with({**self.rule, **(changes or {})}, source=source)
 
 
 def settings_folder(root: Path, start: Path | None = None) -> Path:

@@ -128,7 +128,8 @@ def pytest_configure(config: pytest.Config) -> None:
         check_root(config.rootpath, config.invocation_params.dir)
         settings = read(settings_folder(config.rootpath, config.invocation_params.dir))
         with naming_option("--gate-rule"):
-            rule = settings.rules(parse_rule(text) if (text := config.getoption("gate_rule")) else {})
+            changes = parse_rule(text) if (text := config.getoption("gate_rule")) else {}
+            rule = settings.rules(changes, "--gate-rule")
         with naming_option("--gate-shard"):
             shard = parse_shard(text) if (text := config.getoption("gate_shard")) else None
         parse_allowed(config.getoption("gate_allow"))  # validate early, before the collection

@@ -103,13 +103,13 @@ class Rule:
         return EARLY_SHARE if self.version > 1 and self.looks > 1 else 0.0
 
 
-def rule_with(changes: Mapping[str, Any], rule: Rule | None = None) -> Rule:
-    """Return a copy of `rule` (default: the default rule) with some values changed; text values are parsed."""
+def rule_with(changes: Mapping[str, Any], rule: Rule | None = None, source: str = "rule") -> Rule:
+    """Return a copy of `rule` with some values changed; text values are parsed, and errors begin with `source`."""
     values = asdict(rule or Rule()) | {name: as_number(value) for name, value in changes.items()}
     try:
         changed: Rule = parse(Rule, values)
     except FieldError as error:
-        raise GateError(f"rule: {error}") from error
+        raise GateError(f"{source}: {error}") from error
     return changed
 
 

@@ -58,7 +58,7 @@ def replay(options: argparse.Namespace) -> int:
     """Decide again from an artifact, by its own rule or a changed one."""
     artifact = read(options.file)
     for each in filter(None, (artifact, artifact.anchor)):
-        each.rule = rule_with(options.rule, each.rule)
+        each.rule = rule_with(options.rule, each.rule, "--rule")
     outcome = artifact.decide()
     print(report.markdown(artifact, outcome), end="")
     return outcome.code
@@ -90,7 +90,7 @@ def bisect(options: argparse.Namespace) -> int:
     from .bisect import bisect as search
 
     source = benchmarks_here(options)
-    rule = source.config.rules(options.rule)
+    rule = source.config.rules(options.rule, "--rule")
     with interruptible("no commit was found"):
         cases = all_cases(source, [options.benchmark])
         case = cases[resolve_id(options.benchmark, cases, "rlgauge bisect", source.broken)]
@@ -205,7 +205,7 @@ def power(options: argparse.Namespace) -> int:
         if options.minutes is not None and not options.minutes >= 0:
             raise GateError(f"--minutes: {options.minutes:g} is out of range; choose 0 or more")
         slowdowns = SLOWDOWNS if options.slowdowns is None else parse_slowdowns(options.slowdowns)
-    rule, faults = source.config.rules(options.rule), parse_faults(options.fault or [])
+    rule, faults = source.config.rules(options.rule, "--rule"), parse_faults(options.fault or [])
     if pairs is None and not options.minutes and given:
         raise GateError(f"rlgauge power: {' '.join(given)} has no effect without --minutes; add --minutes 60")
     measurement = Measurement(source, file, rule, options.limit, slowdowns, faults)

@@ -49,6 +49,7 @@ def run_gate(monkeypatch, capfd, folder):
         (["--gate-json={folder}"], "--gate-json {folder}: cannot be written: not a regular file"),
         (["--junitxml={file}/b/a.xml"], "--junitxml {file}/b/a.xml: cannot be written: Not a directory"),
         (["--gate-rule=screen=4,"], "--gate-rule: invalid value 'screen=4,'; write NAME=VALUE[,NAME=VALUE]"),
+        (["--gate-rule=tolerated=2%"], "--gate-rule: tolerated: '2%' is not a finite number; write 0.02"),
     ],
 )
 def test_a_mistake_is_one_line_and_overwrites_nothing(run_gate, tmp_path, options, message):
