@@ -11,7 +11,7 @@ from typing import Any
 
 from . import subcommands
 from .command import ended
-from .fields import seconds
+from .fields import number, seconds
 from .machine import version
 from .options import parse_rule
 from .plan import OUTPUTS, Plan
@@ -144,7 +144,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     add("--since", metavar="REVISION", help="measure the commits after this revision; required")
     add("--pairs", type=int, default=16, metavar="N", help="measure N pairs per commit (default: %(default)s)")
     minutes = "stop after N minutes per commit, but measure at least six pairs (default: %(default)g)"
-    add("--minutes", type=float, default=12.0, metavar="N", help=minutes)
+    add("--minutes", type=number, default=12.0, metavar="N", help=minutes)
     add("--file", type=Path, help=f"add the measured ratios to FILE (default: {subcommands.HISTORY})")
     add_limit(command)
 
@@ -163,7 +163,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     )
     command.set_defaults(run=subcommands.power)
     add = command.add_argument
-    add("--minutes", type=float, metavar="N", help="measure for N minutes; 0 only prints the table (default: 0)")
+    add("--minutes", type=number, metavar="N", help="measure for N minutes; 0 only prints the table (default: 0)")
     add("--file", type=Path, help="add the measured pairs to FILE (default: power.jsonl or canaries.jsonl in .rlgauge)")
     canaries = "measure only the canaries (built-in benchmarks), until the file has PAIRS pairs"
     add("--canaries", type=int, metavar="PAIRS", help=canaries)
@@ -203,12 +203,12 @@ def add_plan(command: argparse.ArgumentParser, measures: str) -> None:
     outputs = "choose how to compare the outputs of the benchmarks (default: %(default)s)"
     add("--outputs", choices=OUTPUTS, default=Plan.outputs, help=outputs)
     precision = "stop when half the interval is at most this fraction of the ratio (default: %(default)g)"
-    add("--precision", type=float, default=Plan.precision, metavar="FRACTION", help=precision)
+    add("--precision", type=number, default=Plan.precision, metavar="FRACTION", help=precision)
     minutes = (
         "stop after N minutes, but measure at least six pairs; with 0, also take fewer samples per pair "
         "(default: %(default)g)"
     )
-    add("--minutes", type=float, default=Plan.minutes, metavar="N", help=minutes)
+    add("--minutes", type=number, default=Plan.minutes, metavar="N", help=minutes)
     add("--json", type=Path, metavar="FILE", help="write all results to FILE as JSON")
     add("--resume", action="store_true", help="reuse the results of an interrupted run")
     add_limit(command)

@@ -96,19 +96,19 @@ class Outcome:
 
 def read(path: Path) -> Artifact:
     """Read an artifact from its JSON file; raise GateError for any other file or version."""
-    wrong = f"{path}: not an artifact of the gate"
+    wrong, fix = f"{path}: not an artifact of the gate", "give a file that --gate-json wrote"
     try:
         data = json.loads(path.read_bytes())
     except OSError as error:
-        raise GateError(f"{path}: cannot be read: {error.strerror}") from error
+        raise GateError(f"{path}: cannot be read: {error.strerror}; {fix}") from error
     except ValueError as error:
-        raise GateError(f"{wrong}: {error}; give a file that --gate-json wrote") from error
+        raise GateError(f"{wrong}: {error}; {fix}") from error
     if not isinstance(data, dict) or "records" not in data:
-        raise GateError(f"{wrong}: it has no records; give a file that --gate-json wrote")
+        raise GateError(f"{wrong}: it has no records; {fix}")
     if (version := data.get("version")) != VERSION:  # checked first: another format may have other fields
         raise GateError(f"{path}: format version {version!r} is not supported; use a file of version {VERSION}")
     try:
         artifact: Artifact = parse(Artifact, data)
     except FieldError as error:
-        raise GateError(f"{wrong}: {error}; give a file that --gate-json wrote") from error
+        raise GateError(f"{wrong}: {error}; {fix}") from error
     return artifact

@@ -101,8 +101,11 @@ def read(file: Path, default: Plan) -> dict[str, tuple[Comparison, Plan]]:
                 found[comparison.name] = comparison, comparison.plan(default)
             except FieldError as error:
                 raise FieldError([key, *error.path], error.problem) from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, FieldError) as error:
-        raise GateError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
+    except OSError as error:
+        fix = "give a TOML file with a [[comparison]] table per pair of benchmarks"
+        raise GateError(f"--file {file}: cannot be read: {error.strerror}; {fix}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, FieldError) as error:
+        raise GateError(f"{file}: {error}") from error
     if not found:
         raise GateError(f"{file}: there is no [[comparison]] table; add one per pair of benchmarks")
     return found

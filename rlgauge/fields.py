@@ -115,6 +115,15 @@ def parse_fields(kind: Any, value: Any, path: tuple[str, ...]) -> Any:
         raise FieldError((*path, *error.path), error.problem) from None
 
 
+def number(text: str) -> float:
+    """Parse a number; raise ArgumentTypeError for any other text."""
+    try:
+        return float(text)
+    except ValueError:
+        fix = f"write {fraction}" if (fraction := as_fraction(text)) else "give one, for example 0.1"
+        raise ArgumentTypeError(f"{text!r} is not a number; {fix}") from None
+
+
 def seconds(text: str) -> float:
     """Parse a timeout in seconds, a finite number above 0; raise ArgumentTypeError for any other text."""
     try:

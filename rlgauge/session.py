@@ -118,6 +118,9 @@ def resume_pairs(run: Run, file: Path, log: Callable[[str], None]) -> None:
     from .resume import resume, reusable
     from .rule import GateError
 
+    if not file.exists():
+        log(f"gate: nothing to resume, starting over: {file} does not exist")
+        return
     try:
         before = read(file)
     except GateError as error:

@@ -204,7 +204,8 @@ class Worker(AbstractContextManager["Worker"]):
         if first and re.match(r"=* ?\d+ errors? in ", lines[-1]):
             return f"; {first[1:].strip()}"
         lines = [line for line in lines if not line.startswith("  ")] or lines  # indented lines follow a usage error
-        return f"; {lines[-1].strip()}" if lines else ""
+        last = re.sub(r"^pytest\S*: error: ", "", lines[-1].strip()) if lines else ""
+        return f"; {last}" if last else ""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

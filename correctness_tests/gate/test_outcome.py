@@ -195,7 +195,7 @@ def test_an_artifact_is_read_as_written_or_refused_in_a_line(tmp_path):
     file.write_bytes(b"\xff{")
     with pytest.raises(GateError, match=r"gate\.json: not an artifact of the gate: .+; give a file that --gate-json"):
         read(file)
-    with pytest.raises(GateError, match=r"gate\.json/no: cannot be read: Not a directory$"):
+    with pytest.raises(GateError, match=r"gate\.json/no: cannot be read: Not a directory; give a file that --gate-"):
         read(file / "no")
 
 

@@ -32,6 +32,8 @@ for line in sys.stdin:
         os._exit(3)
     if request["do"] == "errors":
         sys.exit("E   ModuleNotFoundError: No module named 'a'\\nE   KeyError: 'b'\\n2 errors in 0.1s")
+    if request["do"] == "usage":
+        sys.exit("ERROR: usage: pytest.main()\\npytest.main(): error: unrecognized arguments: --a\\n  rootdir: /")
     if request["do"] == "orphan" and os.fork() == 0:
         time.sleep(600)
     if request["do"] in ("die", "orphan"):
@@ -81,6 +83,7 @@ def ask(head, do, limit):
         ("drip", 0.5, r"^head: no reply within 0.5 s; "),
         ("leave", 30.0, r"^head: ended with code 3; no room left$"),
         ("errors", 30.0, r"^head: ended with code 1; ModuleNotFoundError: No module named 'a'$"),
+        ("usage", 30.0, r"^head: ended with code 1; unrecognized arguments: --a$"),
         ("die", 30.0, r"^head: killed by SIGKILL, perhaps because both sides together need too much memory$"),
         ("orphan", 30.0, r"^head: killed by SIGKILL, "),
     ],

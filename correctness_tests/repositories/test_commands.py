@@ -62,7 +62,9 @@ def test_a_missing_artifact_is_named(write_shards, capsys):
     assert command.main(["merge", first]) == 2
     assert capsys.readouterr().err == "shard 2 of 2: give exactly one artifact, not 0\n"
     assert command.main(["merge", first, f"{first}.none"]) == 2
-    assert capsys.readouterr().err == f"{first}.none: cannot be read: No such file or directory\n"
+    assert capsys.readouterr().err == (
+        f"{first}.none: cannot be read: No such file or directory; give a file that --gate-json wrote\n"
+    )
 
 
 @pytest.mark.parametrize("anchored", [False, True], ids=["base", "anchor"])
@@ -92,6 +94,8 @@ def test_replay_changes_the_given_numbers_of_the_rule(tmp_path, capsys, options,
     [
         (["replay", "a.json", "--rule", "confirm"], "--rule: invalid value 'confirm'; write NAME=VALUE[,"),
         (["bisect", "a", "b", "c", "--limit", "long"], "--limit: 'long' is not a positive number of seconds"),
+        (["compare", "a", "b", "--precision=2%"], "argument --precision: '2%' is not a number; write 0.02\n"),
+        (["rank", "a", "--minutes=long"], "argument --minutes: 'long' is not a number; give one, for example 0.1\n"),
         (["merge", "a.json", "--markdwn=b"], "unrecognized arguments: --markdwn=b; did you mean --markdown?"),
         (["merge", "a.json", "--quick"], "unrecognized arguments: --quick\n"),
         (
@@ -114,6 +118,9 @@ def test_a_wrong_command_line_is_code_2_and_says_why(capsys, arguments, words):
         ("compare a b --precision=0", "--precision: 0 is too small; choose 0.001 or more"),
         ("compare a b --items --measure=peak_rss",
          "--items: peak_rss has no value per item; leave out items or change the measure"),
+        ("compare --file=none.toml",
+         "--file none.toml: cannot be read: No such file or directory; give a TOML file with a [[comparison]] table "
+         "per pair of benchmarks"),
         ("compare a", "rlgauge compare: give two benchmarks, A and B, or --file FILE"),
         ("compare a b --only waits", "--only: it has no effect without --file; add --file FILE"),
         ("rank * --measure=difference",
@@ -125,6 +132,7 @@ def test_a_wrong_command_line_is_code_2_and_says_why(capsys, arguments, words):
         ("power --fault=f", "--fault: invalid value 'f'; write MODULE:FUNCTION or MODULE:FUNCTION=PATTERN"),
         ("power --slowdowns=0.05 --minuts=60",
          "rlgauge power: --slowdowns --minuts=60 has no effect without --minutes; add --minutes 60"),
+        ("power --rule=level=2", "--rule: level: 2 is out of range; choose a number between 0 and 1"),
         ("power --file=none", "nothing has been measured yet; run: rlgauge power --minutes 60"),
     ],
 )  # fmt: skip

@@ -109,7 +109,7 @@ def test_the_same_code_is_unchanged_and_so_is_another_benchmark_of_it(toy, gener
     ran = Gated(*toy.run("rlgauge", "gate", "HEAD", *command[3:]), tmp_path)
     assert ran.code == 0, ran.text
     assert "gate: nothing to resume, starting over: " in ran.text
-    assert "gate.json: cannot be read: No such file" in ran.text
+    assert "gate.json does not exist\n" in ran.text
     assert "gate: these options have no effect here: --benchmark-json, --benchmark-autosave; " in ran.text
     assert not (toy.root / "times.json").exists()
     assert set(ran.findings.values()) == {("unchanged",)}
