@@ -88,12 +88,13 @@ def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None, object, object]:
     """Keep the environment for workers; disable pytest-cov, which would report that nothing is covered."""
-    suggest_option(parser, args)
     early_config.stash[ENVIRONMENT] = dict(os.environ)
     options = early_config.known_args_namespace
     if options.gate_against is not None and hasattr(options, "cov_source"):
         options.cov_source = []
-    return (yield)
+    result = yield
+    suggest_option(parser, args)  # a conftest.py may have added options
+    return result
 
 
 def pytest_configure(config: pytest.Config) -> None:

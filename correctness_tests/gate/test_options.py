@@ -15,6 +15,7 @@ FILES = {
     "test_parameter.py": f"import pytest\n\n\n@pytest.mark.parametrize('benchmark', ['a parameter'])\n{TEST}",
     "test_replaced.py": f"import pytest\n\n\n@pytest.fixture\ndef benchmark():\n    return print\n\n\n{TEST}",
     "test_skipped.py": "import pytest\n\npytest.importorskip('gone')\n",
+    "own/conftest.py": "def pytest_addoption(parser):\n    parser.addoption('--junitxl')\n",
     "test_codspeed.py": TEST.replace("benchmark", "codspeed_benchmark"),
 }
 
@@ -103,6 +104,9 @@ def test_an_unknown_option_suggests_one_of_the_gate(run_gate, words):
 
 
 def test_an_unknown_option_or_id_in_a_run_of_the_gate_suggests_one_of_pytest(run_gate):
+    own = run_gate("--gate-against=main", "own", "--junitxl=a.xml", "--unlike-any")  # conftest.py adds the first
+    assert own.only_says("unrecognized arguments: --unlike-any"), own.text
+    assert "did you mean" not in own.text
     assert run_gate("--gate-against=main", "--junitxm=a.xml").only_says("did you mean: --junitxml")
     assert "did you mean" not in run_gate("--junitxm=a.xml").text
     for test in ("test_plain.py::test_i", "test_plain.py::test_it[1]"):

@@ -44,6 +44,8 @@ def test_a_line_and_the_table_show_the_time_per_call_of_both_sides():
         "slower, 1.20 ms -> 1.28 ms, +7.0%",
         "[+4.6, +9.4], n = 16 pairs, p = 3.1e-05",
     ]
+    anchored = replace(outcome, failed=[], anchor=outcome)
+    assert report.failure("slow", anchored).startswith("against the anchor: slower, 1.20 ms -> 1.28 ms, +7.0%\n")
     shown = rows(report.markdown(artifact, outcome))["slow"]
     assert shown[:4] == ["slower", "1.20 ms", "1.28 ms", "+7.0% [+4.6, +9.4]"]
     record.calls = record.calls[:-1]  # an older artifact has no calls for some pairs
