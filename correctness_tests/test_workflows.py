@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from rl_impls import backends
 
-from .commands import ROOT, hiding, python
+from .commands import ROOT, hiding, pytest_runs, python
 from .repositories.made import Repository
 
 NAMED = ("Makefile", "requirements/py311.txt", "pyproject.toml", "workloads/pyproject.toml", "VERSION")
@@ -137,6 +137,23 @@ def test_the_gpu_workflow_fails_if_a_part_does(tmp_path, code):
     done = shell(script("cuda", "cuda", "Test"), tmp_path, **variables)
     assert done.returncode == code, done.stdout + done.stderr
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"torch.txt", "jax.txt"}
+
+
+def test_each_part_for_a_gpu_selects_benchmarks(tmp_path):
+    given = yaml.safe_load((ROOT / ".github/workflows/cuda.yml").read_text())[True]["workflow_dispatch"]["inputs"]
+    parts = re.findall(r"\S+-cuda", given["parts"]["default"])
+    executable(tmp_path / "python", 'printf "%s\\n" "$@" >> "$0.calls"')
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools/on_gpu.sh", tmp_path / "tools")
+    shell(f"tools/on_gpu.sh out {' '.join(parts)}", tmp_path, PYTHON=str(tmp_path / "python"))
+    _, *calls = (tmp_path / "python.calls").read_text().split("--benchmark-only\n")
+    options = [call.partition("\n--benchmark-json")[0].splitlines() for call in calls]
+    runs = {part: ["--collect-only", "-q", "perf_tests", *each] for part, each in zip(parts, options, strict=True)}
+    found, errors = pytest_runs(runs)
+    assert parts
+    for part, (code, text) in found.items():
+        assert code == 0, text + errors
+        assert f"-{part}" in text
 
 
 def with_dependencies(requirements):

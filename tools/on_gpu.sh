@@ -10,7 +10,13 @@
 #   forms    time the forms that need a GPU: TF32, float16 with a scaled loss, CUDA graphs
 # A part ends after SECONDS (default: 240), and its results so far are written to FOLDER. The exit code is 1 if a part
 # fails or is ended.
-# OPTIONS are passed to pytest for each backend (default: --tier gate).
+# OPTIONS are passed to pytest for each backend, for example OPTIONS="--workload snake". The tier is bench by default; the
+# tier gate has no benchmarks for a GPU. This takes at most 12 minutes, or a little more if a limit ends a compilation:
+#
+#     tools/on_gpu.sh FOLDER parity:240
+#     tools/on_gpu.sh FOLDER torch-cuda:120 torch-compile-cuda:120 jax-cuda:120 forms:60
+#     OPTIONS="--op ppo,impala" tools/on_gpu.sh FOLDER torch:60
+#
 # Wheels in .whl/ and Debian packages in .gl/ (Procgen needs libGL.so.1) are unpacked into a temporary folder. To get them:
 #
 #     pip download --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
@@ -43,7 +49,7 @@ export PYTHONPATH="$site:$PWD" PYTHONUNBUFFERED=1 XLA_PYTHON_CLIENT_PREALLOCATE=
 export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
 pytest=("$python" -m pytest -p pytest_benchmark.plugin -p xdist.plugin -p _hypothesis_pytestplugin -p rlgauge.plugin)
 pytest+=(-p no:cacheprovider -o filterwarnings=ignore --threads "$threads")
-eval "options=(${OPTIONS:---tier gate})"
+eval "options=(${OPTIONS:-})"
 
 failed=0
 for each in "$@"; do
