@@ -141,7 +141,7 @@ def test_the_gpu_workflow_fails_if_a_part_does(tmp_path, code):
 
 def test_each_part_for_a_gpu_selects_benchmarks(tmp_path):
     given = yaml.safe_load((ROOT / ".github/workflows/cuda.yml").read_text())[True]["workflow_dispatch"]["inputs"]
-    parts = re.findall(r"\S+-cuda", given["parts"]["default"])
+    parts = [*re.findall(r"\S+-cuda", given["parts"]["default"]), "forms"]
     executable(tmp_path / "python", 'printf "%s\\n" "$@" >> "$0.calls"')
     (tmp_path / "tools").mkdir()
     shutil.copy(ROOT / "tools/on_gpu.sh", tmp_path / "tools")
@@ -150,10 +150,13 @@ def test_each_part_for_a_gpu_selects_benchmarks(tmp_path):
     options = [call.partition("\n--benchmark-json")[0].splitlines() for call in calls]
     runs = {part: ["--collect-only", "-q", "perf_tests", *each] for part, each in zip(parts, options, strict=True)}
     found, errors = pytest_runs(runs)
-    assert parts
     for part, (code, text) in found.items():
         assert code == 0, text + errors
-        assert f"-{part}" in text
+        assert f"-{part}" in text or part == "forms"
+    _, forms = found["forms"]
+    assert all(name in forms for name in ("[tf32-", "[float16-", "[reduce_overhead-"))
+    assert "bfloat16" not in forms
+    assert forms.count("::test_collect_and_learn[") == 2  # torch-cuda and torch-compile-cuda
 
 
 def with_dependencies(requirements):
