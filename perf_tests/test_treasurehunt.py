@@ -28,12 +28,13 @@ NO_REFERENCE: Pattern = dict(form=("naive", "one_by_one"), backend="numpy")
 
 LOOPS = ("naive", "one_by_one", "full", "bfloat16", "interleaved", "compiled")
 NO_LOOPS: list[Pattern] = [
-    dict(form=("naive", "one_by_one", "bfloat16", "interleaved"), backend=REST),
+    dict(form=("naive", "one_by_one"), backend="torch-compile"),
+    dict(form=("bfloat16", "interleaved"), backend=REST),
     dict(form="compiled", backend=TORCH),
 ]
 SHOWN_LOOPS: list[Pattern] = [
-    dict(num_agents=5, num_worlds=1, form="naive"),
-    dict(num_agents=5, num_worlds=1, form=("one_by_one", "interleaved"), backend=TORCH),  # JAX compiles for 3 s
+    dict(num_agents=5, num_worlds=1, form="naive", backend=("torch", "jax")),
+    dict(num_agents=5, num_worlds=1, form=("one_by_one", "interleaved"), backend="torch"),  # JAX compiles for 3 s
     dict(num_agents=5, form=("full", "compiled"), num_worlds=16, backend=("torch", *JAX)),
     dict(num_agents=5, form=("full", "compiled"), num_worlds=1),
 ]
@@ -122,20 +123,20 @@ def test_train_step_batches(bench, seed, form, backend, batch_size):
     bench(op.call, *op.args, **op.keywords)
 
 
-@grid(form=("naive",), backend=("torch", "jax"))
+@grid(form=("naive",), backend=("torch", "jax", "torch-cuda", "jax-cuda"))
 def test_gradient(bench, seed, form, backend):
     op = build(treasurehunt.gradient(seed), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
-@grid(form=("full",), backend=("numpy", "jax"))
+@grid(form=("full",), backend=WORLD)
 def test_draw(bench, seed, form, backend):
     op = build(treasurehunt.draw(seed), form, backend)
     bench(op.call, *op.args, **op.keywords)
 
 
 @grid(
-    form=("full",), backend=("torch", "torch-compile", "jax"), num_agents=(1, 5), batch_size=(64,),
+    form=("full",), backend=("torch", "torch-compile", *JAX), num_agents=(1, 5), batch_size=(64,),
     bench=[dict(backend=("torch", "jax"), num_agents=5)],
 )  # fmt: skip
 def test_first_call(bench, seed, form, backend, num_agents, batch_size):
@@ -163,8 +164,9 @@ def test_turn(bench, seed, form, backend, num_agents, num_worlds):
     # not torch: its epoch consists of turns and an update, which are gated themselves
     gate=[dict(form="compiled", backend="jax", num_agents=5, num_worlds=1)],
     bench=[  # not several worlds, which test_turn covers; on JAX, whose epochs compile for 6 s, fewer forms
-        dict(form=("naive", "full", "compiled", "keyed"), num_agents=5, num_worlds=1),
-        dict(form=("one_by_one", "bfloat16", "interleaved", "processes"), backend=TORCH, num_agents=5, num_worlds=1),
+        dict(form=("full", "compiled", "keyed"), num_agents=5, num_worlds=1),
+        dict(form="naive", backend=("torch", "jax"), num_agents=5, num_worlds=1),
+        dict(form=("one_by_one", "bfloat16", "interleaved", "processes"), backend="torch", num_agents=5, num_worlds=1),
     ],
 )  # fmt: skip
 def test_epoch(bench, seed, form, backend, num_agents, num_worlds):
@@ -174,8 +176,8 @@ def test_epoch(bench, seed, form, backend, num_agents, num_worlds):
 
 @pytest.mark.rlgauge(cores="all")
 @grid(
-    form=("full", "processes"), backend=("torch", "jax"), num_agents=(2,),
-    exclude=[dict(form="full", backend="torch"), dict(form="processes", backend="jax")],
+    form=("full", "processes"), backend=("torch", *JAX), num_agents=(2,),
+    exclude=[dict(form="full", backend="torch"), dict(form="processes", backend=JAX)],
 )  # fmt: skip
 def test_epoch_of_few(bench, seed, form, backend, num_agents):
     op = build(treasurehunt.epoch(seed, num_agents, 1), form, backend)
