@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from perf_tests.counters import count, of_torch
+from perf_tests.counters import count, gpu_peak, of_torch
 from perf_tests.recorded import benchmarks, record
 
 
@@ -54,3 +54,21 @@ def test_results_in_existing_tensors_are_not_allocated():
     x, out = torch.ones(8), torch.empty(8)
     op = SimpleNamespace(call=lambda: torch.mul(torch.add(x, x, out=out), x), args=())
     assert of_torch(op) == {"aten_ops": 2, "allocated_bytes": 32}
+
+
+def test_peak_on_a_gpu_is_that_of_one_call_without_what_was_allocated_before(monkeypatch):
+    torch = pytest.importorskip("torch")
+    held, peak = 100, 900  # the peak is that of earlier calls
+
+    def reset():
+        nonlocal peak
+        peak = held
+
+    def call():
+        nonlocal peak
+        peak = held + 40
+
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", reset)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: held)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: peak)
+    assert gpu_peak(SimpleNamespace(call=call, args=())) == {"gpu_peak": 40}

@@ -66,6 +66,16 @@ def of_torch(op: Built) -> dict[str, int]:
     return counts
 
 
+def gpu_peak(op: Built) -> dict[str, int]:
+    """Return the most bytes of GPU memory that torch allocates during a call, without those allocated before it."""
+    import torch
+
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    op.call(*op.args)
+    return {"gpu_peak": torch.cuda.max_memory_allocated() - before}
+
+
 @functools.cache
 def compiled_by_jax() -> list[str]:
     """Return a list that grows by one for each program that JAX compiles after the first call of this function."""

@@ -9,7 +9,7 @@ import pytest
 
 from rl_impls.mario import problem as mario
 
-from .counters import of_torch
+from .counters import gpu_peak, of_torch
 from .grid import grid
 from .ops import build
 
@@ -173,7 +173,8 @@ def test_train_step_with(bench, seed, form, backend, batch_size, tensors):
 )  # fmt: skip
 def test_train_step_memory(bench, seed, form, backend, batch_size):
     op = build(mario.train_step(seed, batch_size, 84), form, backend)
-    bench(op.call, *op.args, **op.keywords | {"figures": lambda: of_torch(op)})
+    memory = gpu_peak if backend == "torch-cuda" else of_torch
+    bench(op.call, *op.args, **op.keywords | {"figures": lambda: memory(op)})
 
 
 @pytest.mark.rlgauge(tolerance=ROUNDED)
