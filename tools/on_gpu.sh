@@ -22,6 +22,8 @@
 #     pip download --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
 #       --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 -d .whl NAME==VERSION...
 #     (cd .gl && apt-get download libgl1 libglvnd0 libglx0 libx11-6)
+#
+# Needed besides torch and JAX are the other dependencies of this repository, and nvidia-ml-py for mario-gpu-utilisation.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:?name a folder for results}")

@@ -12,9 +12,10 @@ from correctness_tests.mario.pipelines import FULL, SMALL, ListSender, config_of
 from correctness_tests.quick import quick
 from correctness_tests.updates import seconds_of_phases
 from correctness_tests.waiting import alive, children, until
+from rl_impls.common.phases import PERIOD, Utilisation, gpu_utilisation
 from rl_impls.common.workers import WorkersEnded
 from rl_impls.mario.collectors import BATCHES, Collector
-from rl_impls.mario.loop import PHASES, TRANSPORTS, gpu_utilisation, make_replay, per_stream
+from rl_impls.mario.loop import PHASES, TRANSPORTS, make_replay, per_stream
 from rl_impls.mario.memory import FrameReplay, PrioritisedReplay
 from rl_impls.mario.net import init_net
 from rl_impls.mario.options import FORMS
@@ -189,6 +190,31 @@ def test_utilisation_that_the_driver_does_not_report_is_unknown(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "utilization", refuse)
     assert gpu_utilisation() is None
+
+
+def test_utilisation_is_the_mean_of_samples_in_epochs():
+    now, values = [0.0], iter([None, 0.2, 0.6, 1.0])
+    of_gpu = Utilisation(lambda: next(values), lambda: now[0])
+    assert of_gpu.mean() is None
+    for now[0] in np.array([0.5, 1.0, 1.5, 2.0]) * PERIOD:  # a sample is due at 1 and at 2 periods
+        of_gpu.sample()
+    assert of_gpu.mean() == pytest.approx(0.4)
+    now[0] = 4 * PERIOD
+    of_gpu.start()  # after a pause
+    of_gpu.sample()
+    assert of_gpu.mean() == pytest.approx(0.4)
+    of_gpu.reset()
+    assert of_gpu.mean() == 1.0  # the current value
+
+
+def test_a_pipeline_samples_the_utilisation_of_its_gpu(running):
+    loop, now = running(), iter(range(10_000))
+    loop.utilisation = Utilisation(lambda: 0.5, lambda: next(now))  # as on a GPU; every look finds a sample due
+    loop.reset()
+    assert loop.utilisation.count == 0
+    loop(np.arange(1))
+    assert loop.utilisation.count > 1
+    assert loop.stats()["gpu_utilisation"] == 0.5
 
 
 def kill(loop):

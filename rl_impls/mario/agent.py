@@ -13,10 +13,11 @@ from ..common.agent import Agent
 from ..common.checks import check_integer
 from ..common.config import Field, OneOf, config, fields_of
 from ..common.episodes import mean
+from ..common.phases import gpu_utilisation
 from ..common.procgen_env import MODES
 from .evaluation import evaluate
 from .games import KNOWN, NES
-from .loop import BLOCKED, Pipeline, check_room, gpu_utilisation, per_stream
+from .loop import BLOCKED, Pipeline, check_room, per_stream
 from .net import init_net, shapes
 from .options import FORMS
 

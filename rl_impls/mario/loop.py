@@ -13,7 +13,7 @@ from collections import Counter
 import numpy as np
 
 from .. import backends
-from ..common.phases import Phases, TimedLoop
+from ..common.phases import Phases, TimedLoop, Utilisation
 from .collectors import BATCHES, Collectors
 from .games import check_game
 from .memory import FrameReplay, PrioritisedReplay
@@ -93,16 +93,6 @@ def gathering(replay, options):
     return gather
 
 
-def gpu_utilisation():
-    """Return the recent utilisation of the GPU from 0 to 1, or None if it is unknown."""
-    import torch
-
-    try:
-        return torch.cuda.utilization() / 100
-    except Exception:  # nvidia-ml-py is missing, or raises its own error, for example for a MIG partition
-        return None
-
-
 class Pipeline(TimedLoop):
     """Training loop of collectors, transport, replay and learner, which :meth:`reset` restarts from the same state.
 
@@ -140,6 +130,7 @@ class Pipeline(TimedLoop):
             each.require()
         self.config, self.options, self.backend = config, options, backend
         self.clock, self.given_up = Phases(*PHASES), 0  # number of collectors lost with broken transports
+        self.utilisation = Utilisation() if self.on_gpu else None
         self.each = per_stream(config)
         self.replay = make_replay(config, options)
         self.push, self.gather = pushing(self.replay, options), gathering(self.replay, options)
@@ -203,6 +194,8 @@ class Pipeline(TimedLoop):
         self.collect(-1)
         self.lags, self.episodes = Counter(), []
         self.clock.reset()
+        if self.utilisation:
+            self.utilisation.reset()
         self.before = self.totals()
 
     def totals(self):
@@ -222,7 +215,7 @@ class Pipeline(TimedLoop):
         seconds that collectors spent ``putting`` experiences, and that collectors and learner were ``blocked_lock``,
         ``blocked_full`` and ``blocked_empty``; experiences ``waiting`` now; ``publications`` of weights;
         ``policy_lag``, the mean in updates, and ``most_policy_lag``; ``replaced_collectors`` since construction;
-        ``gpu_utilisation``, if torch learns on a GPU and nvidia-ml-py is installed.
+        ``gpu_utilisation``, the mean during epochs, if torch learns on a GPU and nvidia-ml-py is installed.
         """
         now = self.totals()
         found = {name: now[name] - self.before[name] for name in ("delivered", "lost", "batches", "putting")}
@@ -233,7 +226,7 @@ class Pipeline(TimedLoop):
         mean = sum(lag * count for lag, count in lags.items()) / sum(lags.values())
         found |= {"policy_lag": mean, "most_policy_lag": float(max(lags))}
         found["replaced_collectors"] = float(self.replaced)
-        busy = gpu_utilisation() if self.on_gpu else None
+        busy = self.utilisation.mean() if self.utilisation else None
         return found if busy is None else {**found, "gpu_utilisation": busy}
 
     @property
@@ -256,6 +249,8 @@ class Pipeline(TimedLoop):
         """Store what has arrived, waiting up to ``seconds`` for the first experience; return how many."""
         taken = self.transport.take(self.push, seconds)
         self.clock("pushing")
+        if self.utilisation:
+            self.utilisation.sample()
         return taken
 
     def take(self):
@@ -346,6 +341,8 @@ class Pipeline(TimedLoop):
     def __call__(self, numbers):
         """Run epochs i64[I], numbered from 0; return losses and mean absolute TD errors, f32[I, U] each."""
         self.clock.start()
+        if self.utilisation:
+            self.utilisation.start()
         results = [self.epoch(int(number)) for number in numbers]
         return tuple(np.array(each, np.float32) for each in zip(*results))
 
