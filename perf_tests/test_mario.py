@@ -372,8 +372,12 @@ def test_pipeline_with(bench, seed, form, backend, num_envs, transport):
 
 @pytest.mark.rlgauge(cores="all", tolerance=ROUNDED)
 @grid(
-    form=("naive", "optimised"), backend=("torch", "torch-cuda"), config=("original", "optimised"),
-    exclude=[dict(form="naive", config="optimised"), dict(form="optimised", config="original")],
+    form=("naive", "optimised"), backend=("torch", "torch-cuda", "torch-compile-cuda"),
+    config=("original", "optimised"),
+    exclude=[
+        dict(form="naive", config="optimised"), dict(form="optimised", config="original"),
+        dict(form="naive", backend="torch-compile-cuda"),
+    ],
 )  # fmt: skip
 def test_pipeline_shipped(bench, seed, form, backend, config):
     op = build(mario.shipped_pipeline(seed, config), form, backend)
