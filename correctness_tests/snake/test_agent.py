@@ -11,6 +11,8 @@ from correctness_tests import workload_agents
 from correctness_tests.commands import python
 from correctness_tests.draws import assert_as_often, assert_distributed, assert_each_for_itself
 from correctness_tests.reference import in_float64
+from perf_tests.claims.catalogue import claims_of
+from perf_tests.selection import Selection, selected
 from rl_impls import backends, params
 from rl_impls.snake import _numpy
 from rl_impls.snake.agent import Config, SnakeAgent, draw_chunk, play
@@ -194,6 +196,14 @@ def test_a_gpu_changes_the_defaults_unless_the_backend_is_set(monkeypatch, gpu, 
     monkeypatch.setitem(backends.DEVICES, ("torch", "cuda"), GPU[gpu])
     for config in (SnakeAgent.configure(**fields), SnakeAgent(seed=0, **fields).config):
         assert (config.backend, config.form, config.batch_size) == wanted
+
+
+def test_the_defaults_on_a_gpu_are_timed_by_a_plain_run_and_by_a_claim(monkeypatch):
+    monkeypatch.setitem(backends.DEVICES, ("torch", "cuda"), GPU[True])
+    config = SnakeAgent.configure()
+    axes = {name: (str(getattr(config, name)),) for name in ("num_envs", "train_frequency", "batch_size")}
+    (loop,) = selected(Selection(("snake",), ("collect_and_learn",), (config.form,), (config.backend,), axes))
+    assert any(f"test_collect_and_learn[{loop.name}]" in claim.tests for claim in claims_of("snake"))
 
 
 def test_a_checkpoint_of_a_gpu_loads_on_a_cpu(tmp_path):
