@@ -5,6 +5,7 @@ from pathlib import Path
 
 from perf_tests.claims import chart, pages, table
 
+from ..commands import ROOT, copy_with, python
 from .toy import row
 
 
@@ -80,3 +81,28 @@ def test_a_file_of_something_else_changes_nothing(tmp_path, capsys):
         error = capsys.readouterr().err
         assert error.startswith(f"{file}: {reason}")
         assert error.endswith("; give a file that make claims wrote\n")
+
+
+def test_a_ledger_of_some_claims_changes_only_its_own_page(tmp_path):
+    readme = (ROOT / "README.md").read_text()
+    copy_with(tmp_path, {"README.md": readme})
+    (tmp_path / "results").mkdir()
+    kept, file = tmp_path / "results/a-gpu-1-cores-claims.json", tmp_path / "ledger.json"
+    machine = {"cpu_model": "A GPU", "cores": 1}
+    about = {"format": pages.FORMAT, "version": pages.VERSION, "threads": 1, "machine": machine, "date": "2026-11-29"}
+
+    def show(*names):
+        file.write_text(json.dumps({**about, "commit": "a", "dirty": False, "claims": [row(name) for name in names]}))
+        return python("-m", "perf_tests.claims.pages", file, cwd=tmp_path, PYTHONPATH=str(tmp_path))
+
+    done = show("snake-gpu", "snake-amp")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("README.md and claims.svg are unchanged, because the ledger lacks ")
+    assert [each["id"] for each in json.loads(kept.read_text())["claims"]] == ["snake-gpu", "snake-amp"]
+    assert "`snake-amp`" in kept.with_suffix(".md").read_text()
+    assert (tmp_path / "README.md").read_text() == readme
+    assert (tmp_path / "docs/claims.svg").read_text() == (ROOT / "docs/claims.svg").read_text()
+    done = show("snake-gpu")
+    assert done.returncode == 2
+    assert done.stderr.endswith("has claims that the ledger lacks, such as snake-amp; measure all claims\n")
+    assert "`snake-amp`" in kept.with_suffix(".md").read_text()

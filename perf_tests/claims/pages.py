@@ -1,6 +1,7 @@
 """Write the ledger: ``results/<machine>-claims.md``, the JSON next to it, a chart, and a section of the README.
 
-``python -m perf_tests.claims.pages results/<machine>-claims.json`` writes them again from a measured ledger.
+``python -m perf_tests.claims.pages results/<machine>-claims.json`` writes them again from a measured ledger. If that
+lacks claims, as with ``--only``, the chart and the README stay as they are.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from rlgauge.files import write_all
 
 from ..report.readme import README, insert
 from ..report.results import PAGES, devices, name_of
-from .catalogue import ClaimsError
+from .catalogue import ClaimsError, claims_of, workloads
 from .chart import TITLE, svg
 from .ledger import FORMAT, VERSION
 from .table import page
@@ -52,20 +53,29 @@ def check_cores(ledger: Mapping[str, Any]) -> None:
 
 
 def show(ledger: Mapping[str, Any]) -> None:
-    """Write the page, the JSON, the chart and the README's section, all or none."""
+    """Write the page and the JSON and, if no claim is missing, the chart and the README's section, all or none.
+
+    Raises ClaimsError if claims are missing that the JSON of this machine has.
+    """
     check_cores(ledger)
     name = name_of(ledger["machine"])
-    try:
-        readme = insert(README.read_text(), START, END, section(ledger, name))
-    except ValueError as error:
-        raise ClaimsError(f"{README}: {error}") from error
-    texts = {
-        PAGES / f"{name}-claims.md": page(ledger),
-        PAGES / f"{name}-claims.json": json.dumps(ledger, indent=1) + "\n",
-        CHART: svg(ledger["claims"]),
-        README: readme,
-    }
+    kept = PAGES / f"{name}-claims.json"
+    texts = {PAGES / f"{name}-claims.md": page(ledger), kept: json.dumps(ledger, indent=1) + "\n"}
+    shown = {row["id"] for row in ledger["claims"]}
+    missing = [claim.id for workload in workloads() for claim in claims_of(workload) if claim.id not in shown]
+    if not missing:
+        try:
+            texts[README] = insert(README.read_text(), START, END, section(ledger, name))
+        except ValueError as error:
+            raise ClaimsError(f"{README}: {error}") from error
+        texts[CHART] = svg(ledger["claims"])
+    elif kept.exists():
+        lost = {row["id"] for row in json.loads(kept.read_text())["claims"]} - shown
+        if lost:
+            raise ClaimsError(f"{kept} has claims that the ledger lacks, such as {min(lost)}; measure all claims")
     write_all({path: text.encode() for path, text in texts.items()})
+    if missing:
+        print(f"{README.name} and {CHART.name} are unchanged, because the ledger lacks {len(missing)} claims")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
