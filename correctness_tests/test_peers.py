@@ -78,6 +78,19 @@ def test_comparisons_name_benchmarks_that_exist(name):
     assert one["leaves_out"]
 
 
+@pytest.mark.parametrize("suffix", ["bfloat16", "memory"])
+def test_comparisons_of_memory_and_bfloat16_are_of_the_timed_loops(suffix):
+    found = [name for name in COMPARISONS if name.endswith(f"-{suffix}")]
+    assert len(found) == {"bfloat16": 3, "memory": 6}[suffix]
+    for name in found:
+        timed, one = COMPARISONS[name.removesuffix(f"-{suffix}")], COMPARISONS[name]
+        assert one["a"] == timed["a"]
+        if suffix == "memory":
+            assert (one["b"], one["measure"]) == (timed["b"], "peak_rss")
+        else:
+            assert one["b"] in (timed["b"].replace("[full-", "[bfloat16-"), f"{timed['b']}_in_bfloat16")
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -302,7 +315,7 @@ def test_peers_are_selected_by_the_full_tier_alone_and_threads_are_set_before_na
     code, text = found.pop("named")  # the first, which imports torch
     assert (code, "before the number of threads was set" in text + errors) == (0, False), text + errors
     collected = {name: text.count("::test_") for name, (_, text) in found.items()}
-    assert collected == {"default": 0, "backend": 0, "full": 25}, found
+    assert collected == {"default": 0, "backend": 0, "full": 26}, found
 
 
 @slow

@@ -44,3 +44,9 @@ def test_our_ppo(bench: Bench, seed: int) -> None:
     """Our loop with the same settings."""
     op = build(starpilot(seed), "full", "torch")
     bench(op.call, *op.args, **op.keywords)
+
+
+def test_our_ppo_in_bfloat16(bench: Bench, seed: int) -> None:
+    """Our loop with the same settings, except that its nets compute in bfloat16."""
+    op = build(starpilot(seed), "bfloat16", "torch")
+    bench(op.call, *op.args, **op.keywords)
