@@ -68,10 +68,10 @@ def test_tensorboard_reads_the_curve(tmp_path):
     curve(tmp_path, 3)
     events = EventAccumulator(str(tmp_path))
     events.Reload()
-    assert sorted(events.Tags()["tensors"]) == ["fps", "memory", "return"]  # NaN losses are left out
-    assert [(event.step, event.tensor_proto.float_val[0]) for event in events.Tensors("return")] == [
-        (2, 0.0), (4, 1.0), (6, 2.0),
-    ]  # fmt: skip
+    assert sorted(events.Tags()["tensors"]) == ["fps", "memory", "return", "seconds"]  # NaN losses are left out
+    for name, values in (("return", (0.0, 1.0, 2.0)), ("seconds", (0.5, 1.0, 1.5))):
+        found = [(event.step, event.tensor_proto.float_val[0]) for event in events.Tensors(name)]
+        assert found == [*zip((2, 4, 6), values)]
 
 
 def test_compare_shows_settings_and_figures_of_runs(tmp_path, capsys, monkeypatch):

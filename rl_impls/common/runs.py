@@ -73,10 +73,10 @@ class Recorder:
             return
         fps = (step - self.last[0]) / max(seconds - self.last[1], 1e-9)
         self.last = step, seconds
-        figures = {"fps": round(fps, 1), "memory": memory(), **figures}
+        figures = {"seconds": round(self.earlier + seconds, 3), "fps": round(fps, 1), "memory": memory(), **figures}
         if self.file is None:
             self.file = self.begin(self.folder, figures)
-        self.writer.writerow({"step": step, "seconds": f"{self.earlier + seconds:.3f}", **figures})
+        self.writer.writerow({"step": step, **figures})
         self.file.flush()
         self.returns.append(figures.get("return", math.nan))
         for name, value in figures.items():
@@ -85,7 +85,7 @@ class Recorder:
 
     def begin(self, folder: Path, names: Iterable[str]) -> TextIO:
         """Write the earlier points atomically, with NaN for figures that they lack; return the file to append to."""
-        fields, earlier = ["step", "seconds", *names], io.StringIO(newline="")
+        fields, earlier = ["step", *names], io.StringIO(newline="")
         writer = csv.DictWriter(earlier, fields, math.nan, "ignore")
         writer.writeheader()
         writer.writerows(self.before)
