@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from correctness_tests.commands import python
 from rl_impls.snake._numpy import q_values
 from rl_impls.snake.dqn import DQNAgent
 
@@ -41,6 +42,14 @@ def test_benchmark_of_the_original_code_runs_with_a_changed_import(capsys):
     assert agent.epsilon == pytest.approx(1 - 0.95 * agent.step / 20_000)
     untrained = DQNAgent(100, 4).params
     assert all((agent.params[name] != untrained[name]).any() for name in untrained)
+
+
+@pytest.mark.parametrize(("given", "spins"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7")])
+def test_idle_threads_of_torch_soon_sleep_unless_the_environment_says_otherwise(given, spins):
+    start = f"import os; os.environ.pop('GOMP_SPINCOUNT', 0); os.environ.update({given})"
+    agent = "from rl_impls.snake.dqn import DQNAgent; DQNAgent(4, 2)"
+    done = python("-c", f"{start}; {agent}", OMP_DISPLAY_ENV="VERBOSE")  # libgomp prints its settings
+    assert f"GOMP_SPINCOUNT = '{spins}'" in done.stderr
 
 
 def test_argument_names_of_the_original_code_are_accepted():

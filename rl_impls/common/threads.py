@@ -34,18 +34,16 @@ def default_threads(work: float) -> int:
 def set_threads(count: int, inter_op: int | None = None) -> None:
     """Set the number of threads of torch, JAX and Procgen.
 
-    Unless ``OMP_WAIT_POLICY`` or ``GOMP_SPINCOUNT`` is set, waiting torch threads spin only briefly before they sleep:
-    if another program occupies a core, spinning threads take time from working ones. torch and JAX read the environment
-    when they are imported; after that, only torch's number of threads can change. `inter_op` limits the torch
-    operations that run in parallel; None is torch's default.
+    Also limits spinning, see :func:`limit_spinning`. torch and JAX read the environment when they are imported; after
+    that, only torch's number of threads can change. `inter_op` limits the torch operations that run in parallel; None
+    is torch's default.
     """
     check_integer("threads", count, 1)
     if inter_op is not None:
         check_integer("inter_op_threads", inter_op, 1)
     if "torch" not in sys.modules:
         os.environ |= dict.fromkeys(THREAD_VARIABLES, str(count))
-        if "OMP_WAIT_POLICY" not in os.environ:
-            os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
+        limit_spinning()
     else:
         import torch
 
@@ -57,6 +55,16 @@ def set_threads(count: int, inter_op: int | None = None) -> None:
 
         torch.set_num_interop_threads(inter_op)
     set_game_threads(count)
+
+
+def limit_spinning() -> None:
+    """Let waiting torch threads spin only briefly before they sleep; no effect once torch is imported.
+
+    If another program occupies a core, spinning threads take time from working ones. ``OMP_WAIT_POLICY`` and
+    ``GOMP_SPINCOUNT`` take precedence.
+    """
+    if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
 
 
 def configuration(agent: Any, fields: Mapping[str, Any], path: Path | None) -> Any:

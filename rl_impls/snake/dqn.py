@@ -4,6 +4,7 @@ import numpy as np
 
 from .. import backends
 from ..common.checks import check_integer
+from ..common.threads import limit_spinning
 from ..params import init_mlp
 from .agent import SnakeAgent, epsilon
 from .env import SnakeEnv
@@ -30,6 +31,7 @@ class DQNAgent:
     """
 
     def __init__(self, state_size, action_size, hidden_size=None, *, seed=0, **config):
+        limit_spinning()
         unused = {"warm_up": config.get("capacity", 1_000)}  # valid for any capacity
         if hidden_size is not None:
             config["hidden"] = hidden_size
