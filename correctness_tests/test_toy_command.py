@@ -95,7 +95,7 @@ def test_command_line_overrides_the_file(tmp_path, play):
         ("layers: [4, x]\n", (), "{file}, line 1: layers[1]='x' should be a valid integer"),
         ("width: 1\nform: full\nwidth: 2\n", (), "{file}, line 3: width is already set on line 1"),
         ("width: 1\nwide: 2\n", (), "{file}, line 2: wide is unknown (choose from backend, form, width, share, "),
-        ("width: 1\nbatch: 2\n", (), "{file}, line 2: batch was renamed to batch_size"),
+        ("width: 1\nbatch: 2\n", (), "{file}, line 2: batch was replaced by batch_size"),
         ("- width\n", (), "{file}, line 1: write one setting per line"),
         ("[width]: 1\n", (), "{file}, line 1: the name of a setting should be a word"),
         ("form: full\nlayers: [1\n", (), "{file}, line 3: invalid YAML"),

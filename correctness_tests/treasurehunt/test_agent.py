@@ -218,6 +218,12 @@ def test_state_of_another_configuration_is_refused():
     np.testing.assert_equal(agents.state(), make().state())
 
 
+def test_settings_of_an_older_checkpoint_are_named_with_the_fields_that_replaced_them():
+    message = r"^settings was replaced by num_agents, height, width, radius, spawn, turns, observation$"
+    with pytest.raises(ValueError, match=message):
+        make(settings={"agents": 2, "turns": 6})
+
+
 def test_zero_epochs_are_refused():
     with pytest.raises(ValueError, match=r"^epochs=0 should be an integer from 1"):
         make().run(0)

@@ -23,7 +23,8 @@ Class = TypeVar("Class", bound=type)
 RENAMED = {  # names of older checkpoints and YAML files
     "agents": "num_agents", "batch": "batch_size", "buffer": "capacity", "envs": "num_envs", "epsilon": "eps",
     "every": "train_frequency", "gradient_norm": "max_grad_norm", "lam": "gae_lambda",
-    "sync_every": "target_frequency", "target_every": "target_frequency", "unroll": "num_steps", "worlds": "num_worlds",
+    "settings": "num_agents, height, width, radius, spawn, turns, observation", "sync_every": "target_frequency",
+    "target_every": "target_frequency", "unroll": "num_steps", "worlds": "num_worlds",
 }  # fmt: skip
 
 
@@ -82,9 +83,9 @@ def in_one_line(error: ValidationError, known: Collection[str]) -> str:
 
 def unknown(name: str, known: Collection[str]) -> str:
     """Return the error message for an unknown field."""
-    new = RENAMED.get(name)
-    if new in known:
-        return f"{name} was renamed to {new}; use the new name"
+    new = RENAMED.get(name, "")
+    if {*new.split(", ")} <= {*known}:
+        return f"{name} was replaced by {new}"
     return f"{name} is unknown (choose from {', '.join(known)})"
 
 
