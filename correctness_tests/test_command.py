@@ -158,6 +158,7 @@ def test_help_describes_every_field(capsys, workload):
     assert ended.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
     assert " Train an agent and save checkpoints. " in text
+    assert agent_of(workload).ABOUT
     for name, field in config.fields_of(agent_of(workload).Config).items():
         assert f" {option(name)} " in text
         assert field.description

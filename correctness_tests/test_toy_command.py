@@ -37,6 +37,21 @@ def clock(monkeypatch):
     return every
 
 
+def test_help_of_agent_and_further_commands_needs_no_docstring(play, capsys):
+    class Silent(Player):
+        ABOUT = "Play and count."
+
+    def joined(path, game):
+        return f"{path} {game}"
+
+    others = {"join": (joined, "print a path and a game")}
+    for words, about in (((), "Play and count."), (("join",), "Print a path and a game.")):
+        with pytest.raises(SystemExit):
+            play(*words, "--help", agent=Silent, others=others)
+        assert f"\n\n{about}\n\n" in capsys.readouterr().out
+    assert play("join", "here", "--game", "go", agent=Silent, others=others) == "here go\n"
+
+
 def assert_trained(path, seed, **fields):
     agent = Player.load(path)
     assert agent.config == Config(**fields)

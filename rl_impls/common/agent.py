@@ -28,6 +28,7 @@ class Agent(ABC):
 
     Attributes:
         Config: class of the configuration, see :mod:`.config`.
+        ABOUT: what the command line does, for its help.
         UNIT: unit of training progress.
         CHANGEABLE: fields that may be overridden when a checkpoint is loaded.
         STOCHASTIC: whether :meth:`evaluate` samples actions, unless it is called with ``deterministic=True``.
@@ -42,6 +43,7 @@ class Agent(ABC):
     """
 
     Config: ClassVar[Any]
+    ABOUT: ClassVar[str] = ""
     UNIT: ClassVar[str] = "environment steps"
     CHANGEABLE: ClassVar[tuple[str, ...]] = ("backend", "form")
     STOCHASTIC: ClassVar[bool] = False

@@ -32,15 +32,15 @@ def main(
     arguments: Sequence[str] | None = None,
     *,
     steps: int = 50_000,
-    others: Mapping[str, Callable[..., str]] = MappingProxyType({}),
+    others: Mapping[str, tuple[Callable[..., str], str]] = MappingProxyType({}),
 ) -> None:
     """Run a command of a workload; user errors print one line and exit with code 1, or argparse's 2.
 
     Every field of the agent's configuration is an option of ``train``.
 
     `arguments` are by default those of this process, and `steps` is the default of ``--steps``. `others` are further
-    commands by name; each returns a text to print. A parameter with the name of a field becomes an option, None if it
-    is not given; any other parameter is a path.
+    commands by name: a function that returns a text to print, and the command's help. A parameter with the name of a
+    field becomes an option, None if it is not given; any other parameter is a path.
     """
     with quiet_pipe():
         options = parser(agent, steps, others).parse_args(arguments)
@@ -74,12 +74,12 @@ def out_of_memory(error: Exception) -> bool:
     )
 
 
-def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., str]]) -> argparse.ArgumentParser:
+def parser(
+    agent: type[Agent], steps: int, others: Mapping[str, tuple[Callable[..., str], str]]
+) -> argparse.ArgumentParser:
     """Build the argument parser; arguments as in :func:`main`."""
     made = argparse.ArgumentParser(
-        prog=f"python -m {agent.__module__.rpartition('.')[0]}",
-        description=(agent.__doc__ or "").partition("\n")[0],
-        allow_abbrev=False,
+        prog=f"python -m {agent.__module__.rpartition('.')[0]}", description=agent.ABOUT, allow_abbrev=False
     )
     commands = made.add_subparsers(dest="command", required=True)
 
@@ -181,9 +181,8 @@ def parser(agent: type[Agent], steps: int, others: Mapping[str, Callable[..., st
             metavar="ID",
             help="play the game with this Gym id, for example procgen-coinrun-v0",
         )
-    for name, text in others.items():
-        summary = (text.__doc__ or "").partition("\n")[0].replace("Return ", "Print ", 1).rstrip(".")
-        command = add_command(name, summary[:1].lower() + summary[1:])
+    for name, (text, about) in others.items():
+        command = add_command(name, about)
         names, known = tuple(inspect.signature(text).parameters), fields_of(agent.Config)
         for word in names:
             if word in known:

@@ -100,6 +100,7 @@ class MarioAgent(Agent):
     """
 
     Config = Config
+    ABOUT = "Train and evaluate an agent that plays from frames, with collector processes."
     UNIT = "experiences"
     ACTS_ON = "torch"  # as collectors do
 

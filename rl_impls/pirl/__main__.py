@@ -6,7 +6,8 @@ from ..common import command
 from .agent import PirlAgent
 from .check import check
 
-main = partial(command.main, PirlAgent, others={"check": check})
+OTHERS = {"check": (check, "print the size of the net, and which ops run on which backend")}
+main = partial(command.main, PirlAgent, others=OTHERS)
 
 if __name__ == "__main__":
     main()

@@ -82,6 +82,7 @@ class PirlAgent(Agent):
     """
 
     Config = Config
+    ABOUT = "Train and evaluate an agent that keeps a car on the road."
     CHANGEABLE = ("backend", "form", "serve")
     chunk = 256
 

@@ -131,6 +131,7 @@ class ProcgenAgent(Agent):
     """
 
     Config = Config
+    ABOUT = "Train and evaluate an agent that plays a game of Procgen, by PPO, A2C, A3C or IMPALA."
     UNIT = "environment frames"
     CHANGEABLE = ("backend", "form", "actors", "lag", "cluster")
     EVALUATES = ("game", "mode")

@@ -6,7 +6,8 @@ from ..common import command
 from .agent import SnakeAgent
 from .state_dict import import_state_dict
 
-main = partial(command.main, SnakeAgent, others={"import": import_state_dict})
+OTHERS = {"import": (import_state_dict, "convert a net's weights, saved by torch as a state dict, to a checkpoint")}
+main = partial(command.main, SnakeAgent, others=OTHERS)
 
 if __name__ == "__main__":
     main()

@@ -108,6 +108,7 @@ class SnakeAgent(Agent):
     """
 
     Config = Config
+    ABOUT = "Train and evaluate a DQN that plays Snake."
 
     def __init__(self, backend=backends.AUTO, form=None, *, seed, **config):
         super().__init__(backend, form, seed=seed, **config)

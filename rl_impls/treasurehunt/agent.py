@@ -76,6 +76,7 @@ class TreasurehuntAgents(Agent):
     """
 
     Config = Config
+    ABOUT = "Train and evaluate agents that hunt for items, each with its own network."
     UNIT = "epochs"  # one episode in all worlds and one update of every agent
     chunk = 1
 
