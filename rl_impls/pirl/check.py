@@ -20,7 +20,7 @@ def check(backend=None):
     lines = [PirlAgent("numpy", seed=0).summary()]
     for name in names:
         lacking = missing_ops(backends.get(name))
-        lines += [f"{name}: {state_of(name)}", f"  has {', '.join(op for op in OPS if op not in lacking)}"]
+        lines += [f"{name}: {availability(name)}", f"  has {', '.join(op for op in OPS if op not in lacking)}"]
         if lacking:
             lines.append(f"  lacks {', '.join(lacking)}: it {NO_GRADIENTS.format(name)}")
     return "\n".join(lines)
@@ -33,7 +33,7 @@ def missing_ops(backend):
     return UPDATES if backend.compile in backends.GRADIENTS else ("pde_loss", *UPDATES)
 
 
-def state_of(name):
+def availability(name):
     """Compute Q-values on a backend; describe how well they match NumPy's, or why it cannot run here."""
     states = problem.states(np.random.default_rng(0), 32)
     try:
