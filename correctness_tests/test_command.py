@@ -85,12 +85,23 @@ def test_a_backend_without_gradients_is_refused_before_training(workload, backen
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("name", "word"), [("--backend", "abacus"), ("--gama", "1"), ("--hidden", "wide")])
-def test_unknown_option_or_choice_exits_with_2(tmp_path, capsys, name, word):
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--backend=abacus", "argument --backend: invalid choice: 'abacus' (choose from "),
+        ("--batch-size=x", "argument --batch-size: invalid choice: 'x' (choose from 32, 64, 128, 256)"),
+        ("--batch-size=33", "argument --batch-size: invalid choice: '33' (choose from 32, 64, 128, 256)"),
+        ("--hidden=wide", "argument --hidden: invalid int value: 'wide'"),
+        ("--batch-szie=64", "unrecognized arguments: --batch-szie=64; did you mean --batch-size?"),
+        ("--abacus", "unrecognized arguments: --abacus"),
+    ],
+)
+def test_wrong_option_is_one_line_and_code_2(tmp_path, capsys, option, message):
     with pytest.raises(SystemExit) as ended:
-        run("snake", capsys, "train", tmp_path / "agent", name, word)
+        run("snake", capsys, "train", tmp_path / "agent", option)
     assert ended.value.code == 2
-    assert name in capsys.readouterr().err
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"python -m rl_impls.snake train: error: {message}")
 
 
 STOPPED = [(name, number) for name in SMALL for number in (signal.SIGINT, signal.SIGTERM)]

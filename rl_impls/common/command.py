@@ -7,9 +7,11 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, get_origin
+from typing import Any, NoReturn, get_origin
 
 from . import runs, training
 from .agent import Agent
@@ -74,6 +76,23 @@ def out_of_memory(error: Exception) -> bool:
     )
 
 
+class CommandParser(argparse.ArgumentParser):
+    """Parser of one command, which prints an error in one line without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Refuse unknown arguments, and suggest an option that is similar to one of them."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            known = [*self._option_string_actions]
+            similar = [name for word in rest for name in get_close_matches(word.partition("=")[0], known, 1)]
+            hint = f"; did you mean {similar[0]}?" if similar else ""
+            self.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+        return found, rest
+
+
 def parser(
     agent: type[Agent], steps: int, others: Mapping[str, tuple[Callable[..., str], str]]
 ) -> argparse.ArgumentParser:
@@ -81,7 +100,7 @@ def parser(
     made = argparse.ArgumentParser(
         prog=f"python -m {agent.__module__.rpartition('.')[0]}", description=agent.ABOUT, allow_abbrev=False
     )
-    commands = made.add_subparsers(dest="command", required=True)
+    commands = made.add_subparsers(dest="command", required=True, parser_class=CommandParser)
 
     def add_command(name: str, about: str) -> argparse.ArgumentParser:
         described = f"{about[:1].upper()}{about[1:]}."
@@ -163,7 +182,7 @@ def parser(
         option, choices = f"--{name.replace('_', '-')}", choices_of(field)
         how: dict[str, Any] = {"choices": choices}
         if choices:
-            how["type"] = type(choices[0])
+            how["type"] = partial(value_of, choices)
         else:
             how["type"], how["metavar"] = PARSERS[get_origin(field.annotation) or field.annotation]
         default = ",".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
@@ -194,6 +213,11 @@ def parser(
             run=lambda agent, options, text=text, names=names: print(text(*(getattr(options, name) for name in names)))
         )
     return made
+
+
+def value_of(choices: Sequence[Any], text: str) -> Any:
+    """Return the choice that is written like `text`; if none is, return `text`, which argparse then refuses."""
+    return next((value for value in choices if str(value) == text), text)
 
 
 def game_of(text: str) -> str:
