@@ -1,6 +1,7 @@
 """Stand-ins for torch-neuronx, which runs only on AWS machines: the same functions, computed by torch on the CPU.
 
-They test the handling of batches and weights, but not Neuron's speed or precision. ``rl_impls`` refuses to time them.
+They test the handling of batches, weights and files, but not Neuron's speed or precision. ``rl_impls`` refuses to time
+them.
 """
 
 import copy

@@ -1,10 +1,12 @@
 """Models on Neuron, with stand-ins for both versions of torch-neuronx, and on hardware if available."""
 
+import os
+
 import numpy as np
 import pytest
 
 from rl_impls import backends, neuron
-from rl_impls.params import init_mlp
+from rl_impls.params import CheckpointError, init_mlp
 from rl_impls.pirl._numpy import q_values
 
 from .neuron_standin import INSTALL
@@ -69,12 +71,14 @@ def test_batches_of_any_size_match_the_reference_and_each_size_is_compiled_once(
     assert line is None or len(line) == len(SIZES)
 
 
-def test_lazy_model_compiles_a_size_when_a_batch_needs_it(stand_in):
+def test_lazy_model_compiles_a_size_when_a_batch_needs_it(stand_in, tmp_path):
     params, states = weights(), batch(3)
     lazy = model(params, SIZES, lazy=True)
     assert not stand_in
     assert difference(lazy(tensor(states)), params, states) <= TOLERANCE
     assert len(stand_in) == 1
+    lazy.save(tmp_path / "model")
+    assert neuron.NeuronModel.restore(tmp_path / "model", net(weights(9))).grid.sizes == (4,)
 
 
 def test_new_weights_are_used_without_compiling_again(line):
@@ -88,11 +92,97 @@ def test_new_weights_are_used_without_compiling_again(line):
     assert difference(after, new, states) <= TOLERANCE
 
 
-def test_native_autocast_computes_in_bfloat16(monkeypatch):
+# auto-cast
+
+
+def test_native_autocast_computes_in_bfloat16_before_and_after_a_restore(monkeypatch, tmp_path):
     import torch
 
     INSTALL["native"](monkeypatch)
     params, states = weights(), batch(8)
-    out = model(params, autocast=True)(tensor(states))
+    saved = model(params, autocast=True)
+    out = saved(tensor(states))
     assert out.dtype == torch.float32
     assert TOLERANCE < difference(out, params, states) < 0.02
+    saved.save(tmp_path / "model")
+    restored = neuron.NeuronModel.restore(tmp_path / "model", net(weights(9)))
+    assert restored(tensor(states)).equal(out)
+
+
+# save and restore
+
+
+@pytest.mark.usefixtures("line")
+def test_restored_model_gives_the_same_answers(tmp_path):
+    old, new, states = weights(0), weights(5), tensor(batch(11))
+    saved = model(old, SIZES)
+    saved.load(new)
+    saved.save(tmp_path / "model")
+    restored = neuron.NeuronModel.restore(tmp_path / "model", net(weights(9)))
+    assert restored(states).equal(saved(states))
+    assert (restored.grid.sizes, restored.width, restored.dtype) == (SIZES, 16, states.dtype)
+    restored.load(old)
+    assert difference(restored(states), old, states.numpy()) <= TOLERANCE
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("damage", "name"),
+    [
+        (flip, "weights.safetensors"),
+        (flip, "4.pt"),
+        (lambda path: path.write_bytes(b""), "SHA256SUMS"),
+        (lambda path: path.unlink(), "4.pt"),
+    ],
+    ids=["flipped", "flipped program", "emptied", "gone"],
+)
+def test_damaged_save_is_an_error_and_loads_nothing(xla, tmp_path, damage, name):
+    folder = tmp_path / "model"
+    model(weights(0)).save(folder)
+    damage(folder / name)
+    module, states, count = net(weights(9)), tensor(batch(3)), len(xla)
+    with pytest.raises(ValueError, match=r"not a (whole )?saved model"):
+        neuron.NeuronModel.restore(folder, module)
+    assert difference(module(states).detach(), weights(9), states.numpy()) <= TOLERANCE
+    assert len(xla) == count
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_save_of_another_architecture_is_an_error_and_loads_nothing(tmp_path):
+    model(weights()).save(tmp_path / "model")
+    other = weights(9, (16, 64, 32, 32, 25))
+    module, states = net(other), tensor(batch(3))
+    with pytest.raises(CheckpointError, match="of another architecture"):
+        neuron.NeuronModel.restore(tmp_path / "model", module)
+    assert difference(module(states).detach(), other, states.numpy()) <= TOLERANCE
+
+
+@pytest.mark.usefixtures("xla")
+def test_save_of_the_other_api_is_an_error(tmp_path):
+    model(weights()).save(tmp_path / "model")
+    with pytest.raises(ValueError, match="saved for the api 'xla', not 'native'"):
+        neuron.NeuronModel.restore(tmp_path / "model", net(weights()), api="native")
+
+
+@pytest.mark.usefixtures("xla")
+def test_failed_save_leaves_nothing_behind(monkeypatch, tmp_path):
+    def full(*args):
+        raise OSError("no space left")
+
+    compiled = model(weights())
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space left"):
+        compiled.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_save_overwrites_nothing(tmp_path):
+    with pytest.raises(FileExistsError, match="exists already"):
+        model(weights()).save(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -65,9 +65,14 @@ def digest(params: Mapping[str, npt.NDArray[np.generic]], metadata: Mapping[str,
     return total.hexdigest()
 
 
-def load(path: str | os.PathLike[str]) -> Params:
-    """Return the arrays of a safetensors file by name; errors are those of :func:`load_with_metadata`."""
-    return load_with_metadata(path)[0]
+def load(path: str | os.PathLike[str], like: Mapping[str, npt.NDArray[np.generic]] | None = None) -> Params:
+    """Return the arrays of a safetensors file by name.
+
+    Raises:
+        CheckpointError: the file is corrupt or truncated, or does not match the names, shapes and dtypes of `like`.
+    """
+    params, _ = load_with_metadata(path)
+    return params if like is None else match(path, params, like)
 
 
 def load_with_metadata(path: str | os.PathLike[str]) -> tuple[Params, dict[str, str]]:
