@@ -10,6 +10,9 @@ from perf_tests.ops import build, unavailable
 from perf_tests.recorded import benchmarks
 from rl_impls import __main__, backends, params
 from rl_impls.procgen import problem as procgen
+from rl_impls.snake.dqn import DQNAgent
+
+from .workload_agents import make
 
 HERE = {True: lambda: None, False: lambda: "torch finds no CUDA device"}
 
@@ -93,6 +96,25 @@ def test_checkpoint_names_the_backend_that_auto_resolved_to(tmp_path, monkeypatc
         assert loaded.config.backend == "torch"
         loaded.save(path)
         assert saved_with(path) == "torch"
+
+
+@pytest.mark.parametrize(
+    ("act", "backend", "error"),
+    [
+        (lambda name: make("snake", name, form="compiled").prepare(), "jax-cuda", backends.BackendUnavailable),
+        (lambda name: make("treasurehunt", name, form="compiled").prepare(), "jax-cuda", backends.BackendUnavailable),
+        (lambda name: make("treasurehunt", name).evaluate(1, 0), "torch-cuda", backends.BackendUnavailable),
+        (lambda name: make("treasurehunt", name).evaluate(1, 0), "numpy", backends.OpUnavailable),
+        (lambda name: make("procgen", name).evaluate(1, 0), "torch-cuda", backends.BackendUnavailable),
+        (lambda name: DQNAgent(4, 2, backend=name), "torch-cuda", backends.BackendUnavailable),
+        (lambda name: DQNAgent(4, 2, backend=name), "numpy", backends.OpUnavailable),
+    ],
+)
+def test_an_agent_on_a_backend_that_cannot_run_it_gives_the_reason(act, backend, error, monkeypatch):
+    for library in ("torch", "jax"):
+        monkeypatch.setitem(backends.DEVICES, (library, "cuda"), HERE[False])
+    with pytest.raises(error):
+        act(backend)
 
 
 @pytest.mark.parametrize("workload", backends.workloads())

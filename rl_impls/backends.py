@@ -82,17 +82,21 @@ class Backend:
         """Return a new compiler of this backend, which records the functions that it compiles."""
         return Compiler(self.name, COMPILERS[self.compile], self.device, self.array_kind)
 
-    def ops(self, workload: str) -> ModuleType:
+    def ops(self, workload: str, needed: str = "") -> ModuleType:
         """Return the workload's module of ops for this backend's library, such as ``rl_impls.snake._torch``.
 
         Raises:
             BackendUnavailable: the backend cannot run on this machine.
+            OpUnavailable: the module lacks the op `needed`.
             ValueError: an unknown workload, or one without this backend.
         """
         self.require()
         choose(f"backend of {workload}", self.name, backends_of(workload))
         DEFAULTS[self.library](self.device)
-        return importlib.import_module(f"{__package__}.{workload}._{self.library}")
+        module = importlib.import_module(f"{__package__}.{workload}._{self.library}")
+        if needed and not hasattr(module, needed):
+            raise OpUnavailable(f"{workload} has no op {needed!r} on {self.library}")
+        return module
 
     def build(
         self,

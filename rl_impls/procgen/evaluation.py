@@ -50,9 +50,9 @@ def evaluate(config, params, episodes, seed, deterministic, trained=True):
         with ``held_out_``.
     """
     count, backend, found = min(episodes, MAX_ENVS), backends.get(config.backend), {}
+    ops, compiler = backend.ops("procgen"), backend.new_compiler()
     example = backend.to_device(np.zeros((count, *FRAME), np.uint8))
-    compiler = backend.new_compiler()
-    forward = backend.ops("procgen").forward({"params": params}, (example,), options=config.options, compiler=compiler)
+    forward = ops.forward({"params": params}, (example,), options=config.options, compiler=compiler)
     for name, (start_level, num_levels) in level_sets(config, trained).items():
         rng = np.random.default_rng(seed)
 

@@ -45,11 +45,11 @@ class DQNAgent:
     def build(self, batch_size, weights):
         """Build acting and updating, which may be compiled for this batch size, from `weights` by name."""
         config, backend, state_size = self.config, self.backend, self.sizes[0]
+        ops, compiler = backend.ops("snake", "train_step"), backend.new_compiler()
         names = "learning_rate", "gamma", "max_grad_norm", "target_frequency"
         op_config = {name: getattr(config, name) for name in names} | {"params": weights, "target": weights}
         shapes = (batch_size, state_size), (batch_size,), (batch_size,), (batch_size, state_size), (batch_size,)
         batch = tuple(backend.to_device(np.zeros(shape, dtype)) for shape, dtype in zip(shapes, DTYPES))
-        ops, compiler = backend.ops("snake"), backend.new_compiler()
         self.assemble = ops.assemble({}, (), options=config.options, compiler=compiler)
         self.learner = ops.train_step(op_config, batch, options=config.options, compiler=compiler)
         self.actor = self.learner.actor(np.zeros((1, state_size), np.float32))

@@ -21,6 +21,7 @@ def collect_and_learn(config, example, *, options, backend):
     ``target_frequency``, environment steps between copies of the online weights to the target network (0: no target
     network).
     """
+    backend.ops("snake", "train_step")  # before games start and before arrays go to the device
     if options.loop == "scan":
         if backend.library != "jax":
             raise ValueError(f"loop='scan' is not available on {backend.name}, only on jax")

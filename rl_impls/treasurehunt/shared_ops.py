@@ -10,6 +10,7 @@ from . import loop
 
 def loops(options, backend):
     """Return the module with the classes ``Turns`` and ``Epoch`` of the ``loop`` option."""
+    backend.ops("treasurehunt", "train_step")  # before worlds start and before arrays go to the device
     if options.loop == "python":
         return loop
     if backend.library != "jax":
