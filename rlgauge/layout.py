@@ -30,6 +30,7 @@ class Layout:
     def __init__(self, source: Benchmarks, root: Path, folder: Path, python_for: PythonFor) -> None:
         self.source, self.root, self.folder, self.python_for = source, root, folder, python_for
         self.sides: dict[tuple[str | None, str, Path], Side] = {}
+        (folder / "pytest.ini").touch()  # a tree without an ini file must not get that of the repository above it
         source.snapshot(folder / WORKING_TREE)
 
     def code(self, commit: str | None) -> Path:

@@ -305,18 +305,22 @@ def test_no_test_runs_after_an_error_in_the_collection_although_addopts_continue
 @pytest.mark.parametrize(
     ("before", "after", "gone"),
     [
-        ("testpaths = benchmarks perf", "testpaths = benchmarks", 3),
-        ("addopts = --strict-markers", "addopts = -k slow", 2 + 2),
-        ("addopts = --strict-markers", "addopts = --deselect perf", 3),
+        ({"tox.ini": "[pytest]\ntestpaths = benchmarks perf"}, {"tox.ini": "[pytest]\ntestpaths = benchmarks"}, 3),
+        ({}, {"tox.ini": "[pytest]\ntestpaths = benchmarks"}, 3),
+        ({"setup.cfg": "[tool:pytest]"}, {"setup.cfg": "[tool:pytest]\naddopts = -k slow"}, 2 + 2),
+        ({"pytest.ini": "[pytest]"}, {"pytest.ini": "[pytest]\naddopts = --deselect perf"}, 3),
+        (  # the same settings in another file
+            {"setup.cfg": "[tool:pytest]\naddopts = --deselect perf", "pyproject.toml": "[project]\n"},
+            {"setup.cfg": "", "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '--deselect perf'"},
+            0,
+        ),
     ],
 )
 def test_benchmarks_that_heads_settings_leave_out_are_gone(tmp_path, before, after, gone):
-    made = Repository(
-        tmp_path / "repository", flat() | {"perf/test_other.py": flat()[FILE], "pytest.ini": f"[pytest]\n{before}\n"}
-    )
-    made.write(CHANGED | {"pytest.ini": f"[pytest]\n{after}\n"})
+    made = Repository(tmp_path / "repository", flat() | {"perf/test_other.py": flat()[FILE]} | before)
+    made.write(CHANGED | after)
     ran = made.gate("HEAD", tmp_path, "--collect-only", rule=QUICK, code=0)
-    assert f"6 benchmarks, {6 - gone} to time, {gone} gone" in ran.text, ran.text
+    assert f"{6 - gone} to time, {gone} gone" in ran.text if gone else "3 benchmarks, 3 to time\n" in ran.text, ran.text
 
 
 def test_both_sides_use_heads_helpers_in_the_folder_tests(tmp_path):

@@ -222,7 +222,14 @@ class ProjectSides(Project):
         return sorted({self.file_of(test) for test in [*old_ids, *({*tests} - {*renamed.values()})]})
 
     def worker_arguments(
-        self, name: str, tree: Path, folder: Path, files: Sequence[str], imports: Imports, trace: bool = False
+        self,
+        name: str,
+        tree: Path,
+        folder: Path,
+        files: Sequence[str],
+        imports: Imports,
+        trace: bool = False,
+        finds_ini: bool = False,
     ) -> tuple[str, ...]:
         """Return the interpreter arguments that start a worker in a tree.
 
@@ -233,6 +240,7 @@ class ProjectSides(Project):
             files: files to collect, relative to the tree.
             imports: packages under test, and the directories from which they are imported.
             trace: record which files are loaded.
+            finds_ini: let pytest find the tree's ini file, which may have another name than that of the working tree.
         """
         ini = self.ini_file()
         names = "|".join(map(re.escape, [str(self.top), *self.names_in_shell()]))
@@ -240,7 +248,7 @@ class ProjectSides(Project):
         selection = [top.sub(lambda _: str(tree), word) for word in [*command.forwarded(self.run), *self.arguments]]
         options = [f"--rootdir={tree / self.relative(self.root)}"]
         inipath = tree / ini if ini else self.inipath
-        found = inipath is not None and inipath.exists()
+        found = inipath is not None and inipath.exists() and not (ini and finds_ini)
         if found:
             options += ["-c", str(inipath)]
         if tree != self.top and not (ini and found) and not any(map(CONFCUTDIR.match, selection)):

@@ -193,7 +193,10 @@ class Benchmarks(ProjectSides):
         if not paths or command.selects_by_cache(self.run):
             return [], [], []
         imports, folder = self.imports(code, side.python), folder_of(side)
-        worker = self.worker_arguments(side.name, code, folder / "own", paths if named else [], imports)
+        given = self.run and self.run.getoption("inifilename", None)
+        finds = not given and len(paths) == len(wanted)  # from fewer paths, pytest may find another ini file
+        files = paths if named else []
+        worker = self.worker_arguments(side.name, code, folder / "own", files, imports, finds_ini=finds)
         variables = {**side.variables, "PYTHONPATH": self.search_path(code, folder, imports)}
         own = replace(side, root=code, worker=worker, variables=variables, start=self.start_in(code))
         try:
