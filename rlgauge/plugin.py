@@ -157,7 +157,7 @@ def open_gates(config: pytest.Config) -> None:
     layout = run.stack.enter_context(laid_out(run.source, config.rootpath))
     seed, limit = config.getoption("gate_seed"), config.getoption("gate_limit")
     for commit in commits:
-        of_base = run.gates[0].known if run.gates else None
+        of_base = run.gates[0].names if run.gates else None
         run.gates.append(open_gate(layout, commit, run.rule, seed, limit, run.shard, of_base))
     names = [name for gate in run.gates for name in gate.names]
     run.allowed = parse_allowed(config.getoption("gate_allow"), names)

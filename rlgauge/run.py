@@ -187,7 +187,7 @@ def open_gate(
 ) -> Gate:
     """Lay out a commit and the working tree, and determine each case's state before anything is timed.
 
-    `may_be_gone` names the cases that count as gone if head lacks them: for an anchor, those that base still had.
+    `may_be_gone` names the cases that count as gone if head lacks them: for an anchor, those that count against base.
     Raises GateError if base lacks required files, or if a side's imports fail.
     """
     source, sides = layout.source, layout.pair(commit, None)

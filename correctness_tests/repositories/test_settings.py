@@ -323,6 +323,15 @@ def test_benchmarks_that_heads_settings_leave_out_are_gone(tmp_path, before, aft
     assert f"{6 - gone} to time, {gone} gone" in ran.text if gone else "3 benchmarks, 3 to time\n" in ran.text, ran.text
 
 
+def test_a_benchmark_that_is_not_gone_against_base_is_not_gone_against_the_anchor(tmp_path):
+    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": "[pytest]\naddopts = -k slow"})
+    made.commit("base", {"pytest.ini": "[pytest]"})
+    hook = "\n\ndef pytest_collection_modifyitems(items):\n    items[:] = items[1:]\n"
+    made.write(CHANGED | {"benchmarks/conftest.py": flat()["benchmarks/conftest.py"] + hook})
+    ran = made.gate("base", tmp_path, "--collect-only", "--gate-anchor=start", rule=QUICK, code=0)
+    assert ran.text.count("2 benchmarks, 2 to time\n") == 2, ran.text
+
+
 def test_both_sides_use_heads_helpers_in_the_folder_tests(tmp_path):
     made = Repository(tmp_path / "repository", flat() | {"tests/__init__.py": "", "tests/helpers.py": ""})
     slower = {"toy/sorting.py": flat(slow=110)["toy/sorting.py"]}
