@@ -85,10 +85,7 @@ class Backend:
     def ops(self, workload: str, needed: str = "") -> ModuleType:
         """Return the workload's module of ops for this backend's library, such as ``rl_impls.snake._torch``.
 
-        Raises:
-            BackendUnavailable: the backend cannot run on this machine.
-            OpUnavailable: the module lacks the op `needed`.
-            ValueError: an unknown workload, or one without this backend.
+        Raises BackendUnavailable, ValueError for an unknown workload, or OpUnavailable if there is no op `needed`.
         """
         self.require()
         choose(f"backend of {workload}", self.name, backends_of(workload))
@@ -114,7 +111,6 @@ class Backend:
 
         `example` has arguments with the shapes and dtypes of later calls. `options` is an instance of the workload's
         ``Options``, such as one of :func:`forms`. `compiler`, by default a new one, records the compiled functions.
-        Raises the errors of :meth:`ops`, and OpUnavailable if the workload has no such op on this library.
         """
         library, package = self.ops(workload), f"{__package__}.{workload}"
         if hasattr(library, op):
