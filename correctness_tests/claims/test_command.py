@@ -115,7 +115,7 @@ def test_an_interrupted_ledger_is_one_line_and_resumed(tmp_path):
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, env=environment()
     )
     for line in process.stdout:
-        if line.startswith("compare: 1 of 3: "):
+        if line.startswith("compare: 1 of 4: "):
             process.send_signal(signal.SIGINT)
             break
     rest, _ = process.communicate(timeout=120)
