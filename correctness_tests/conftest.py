@@ -1,8 +1,10 @@
 """Selection by workload and fixtures for all correctness tests."""
 
+import contextlib
 import os
 import re
 import signal
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from .waiting import at_most
 FOLDER = Path(__file__).parent
 WORKLOADS = frozenset(backends.workloads())
 NO_WORKLOAD = "gate"  # directory of tests that belong to no workload
+ABSENT = {name for name in ("torch", "procgen") if find_spec(name) is None}  # not built for every Python
 LIMIT, SLOW_LIMIT = 300, 3600  # seconds for a test; other processes may use the cores
 
 # Compiling takes most of the time of small JAX programs; test_against_reference.py compiles as the benchmarks do.
@@ -69,6 +72,31 @@ def pytest_collection_modifyitems(config, items):
         items[:] = kept
 
 
+@contextlib.contextmanager
+def skip_without_packages():
+    """Skip a test that fails because a package in ``ABSENT`` is missing, unless ``RL_PERF_REQUIRE`` names it."""
+    try:
+        yield
+    except (ImportError, backends.BackendUnavailable, SystemExit) as error:
+        from perf_tests.ops import required  # imports NumPy, so not before pytest sets its threads
+
+        if not any(name in str(error) for name in ABSENT - {*required()}):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup():
+    with skip_without_packages():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    with skip_without_packages():
+        return (yield)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def parse_exporter_operators_once():
     """Save most of the time of exporting a small net."""
@@ -115,9 +143,20 @@ def installed(needed):
     needed(check_installed)
 
 
+@pytest.fixture(scope="session")
+def torch():
+    """Import torch, without which the test is skipped."""
+    import torch
+
+    return torch
+
+
 @pytest.fixture(scope="module")
 def one_thread():
     """Use one torch thread: on busy cores, two threads of a small product mostly wait for each other."""
+    if "torch" in ABSENT:
+        yield
+        return
     import torch
 
     threads = torch.get_num_threads()

@@ -41,6 +41,7 @@ def test_benchmark_is_built_once_per_process():
     made.time_call(*values)
 
 
+@pytest.mark.usefixtures("torch")
 def test_each_sample_starts_from_a_reset():
     made = CLASSES["treasurehunt.turn.time_call"]()
     values = next(values for values in combinations(made) if "torch" in values)

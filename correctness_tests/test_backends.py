@@ -17,6 +17,7 @@ from .workload_agents import make
 HERE = {True: lambda: None, False: lambda: "torch finds no CUDA device"}
 
 
+@pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize(("cuda", "name"), [(True, "torch-cuda"), (False, "torch")])
 def test_auto_resolves_to_the_best_device(cuda, name, monkeypatch):
     monkeypatch.setitem(backends.DEVICES, ("torch", "cuda"), HERE[cuda])

@@ -78,7 +78,9 @@ def test_user_error_is_one_line(tmp_path, monkeypatch, capsys, arguments, messag
     [(name, backend) for name in SMALL for backend in ("numpy", "torch-trace", "onnx")
      if backend in backends.names_of(name)],
 )  # fmt: skip
-def test_a_backend_without_gradients_is_refused_before_training(workload, backend, tmp_path, capsys):
+def test_a_backend_without_gradients_is_refused_before_training(workload, backend, tmp_path, capsys, request):
+    if workload == "procgen":
+        request.getfixturevalue("installed")
     message = error_of(capsys, workload, "train", tmp_path / "agent", "--backend", backend)
     serve = f" --serve {backend}" if workload == "pirl" else ""
     assert message == f"train: {backend} computes no gradients; train with --backend torch{serve}"
@@ -108,6 +110,7 @@ STOPPED = [(name, number) for name in SMALL for number in (signal.SIGINT, signal
 STOPPED.append(("pirl", signal.SIGHUP))
 
 
+@pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize(("workload", "number"), quick([("pirl", signal.SIGTERM)], STOPPED))
 def test_stopped_training_is_saved_and_can_be_resumed(tmp_path, capsys, workload, number):
     folder = tmp_path / "run"
@@ -129,6 +132,7 @@ def test_stopped_training_is_saved_and_can_be_resumed(tmp_path, capsys, workload
 DIVERGING = {name: {"learning_rate": 1e20, "max_grad_norm": 1e30} for name in SMALL} | {"pirl": {"learning_rate": 1e39}}
 
 
+@pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize("workload", AGENTS)
 def test_diverged_training_keeps_the_last_good_checkpoint(tmp_path, capsys, workload):
     path, many = tmp_path / "agent", 100 * make(workload).chunk
@@ -157,6 +161,7 @@ def test_checkpoint_with_nan_weights_is_refused(tmp_path, capsys, command):
     assert message.startswith(f"{command}: {path}, step 0: weights became infinite or NaN; ")
 
 
+@pytest.mark.usefixtures("torch")
 def test_failed_allocation_is_one_line(tmp_path, capsys):
     message = error_of(capsys, "snake", "train", tmp_path / "agent", "--capacity", 2_000_000_000)
     assert re.match(r"train: not enough memory \(Unable to allocate .*\); try a smaller --capacity", message)
@@ -219,6 +224,7 @@ command.main(Threaded)
 """
 
 
+@pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize(
     ("words", "variable", "threads"),
     [

@@ -59,6 +59,15 @@ def numpy_runs(tmp_path_factory):
     return found, errors, json.loads((folder / "out.json").read_text())
 
 
+@pytest.mark.parametrize(("required", "code"), [("", 0), ("torch", 1)])
+def test_tests_that_need_torch_are_skipped_where_it_is_not_installed(tmp_path, required, code):
+    files = "correctness_tests/test_compilers.py", "correctness_tests/pirl/test_physics.py"
+    done = python("-m", "pytest", "-q", *files, PYTHONPATH=hiding(tmp_path, "torch"), RL_PERF_REQUIRE=required)
+    assert done.returncode == code, done.stdout
+    assert re.search(r"\d+ passed", done.stdout)
+    assert ("skipped" in done.stdout) == (not required)
+
+
 @pytest.mark.parametrize("message", MISTAKES)
 def test_wrong_option_is_one_line(numpy_runs, message):
     found, errors, _ = numpy_runs

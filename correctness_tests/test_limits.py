@@ -27,6 +27,7 @@ def test_limits_of_this_machine_are_plausible():
     assert 1e8 < found["copy_bytes"] < 1e12
 
 
+@pytest.mark.usefixtures("torch")
 def test_matrix_products_state_their_flops():
     found = list(limits.products(8))
     assert [figure for figure, *_ in found] == ["float32_flops", "float32_flops", "bfloat16_flops", "float32_flops"]

@@ -16,6 +16,8 @@ from rl_impls.common.workers import WorkersEnded
 from rl_impls.mario.__main__ import main
 from rl_impls.mario.agent import MarioAgent
 
+pytestmark = pytest.mark.usefixtures("torch")  # collectors act on it
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):

@@ -11,6 +11,7 @@ from rl_impls.pirl.__main__ import main
 from rl_impls.pirl.check import OPS, check, missing_ops
 
 
+@pytest.mark.usefixtures("torch")
 def test_check_says_what_would_run_and_why_it_does_not(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "torch_neuronx", None)
     main(["check", "--backend", "neuron"])
@@ -23,6 +24,7 @@ def test_check_says_what_would_run_and_why_it_does_not(monkeypatch, capsys):
     ]
 
 
+@pytest.mark.usefixtures("torch")
 def test_broken_installation_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_neuronx", ModuleType("torch_neuronx"))
     assert "neuron: cannot run here: module 'torch' has no attribute 'neuron'" in check("neuron")

@@ -129,6 +129,7 @@ def test_only_procgen_trains_under_torchrun(tmp_path, monkeypatch):
     assert launched() == (0, 1)
 
 
+@pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -183,6 +183,7 @@ def test_an_evaluation_ends_where_games_are_truncated():
 GPU = {False: lambda: "torch finds no CUDA device", True: lambda: None}
 
 
+@pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize(
     ("gpu", "fields", "wanted"),
     [

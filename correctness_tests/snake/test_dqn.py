@@ -44,6 +44,7 @@ def test_benchmark_of_the_original_code_runs_with_a_changed_import(capsys):
     assert all((agent.params[name] != untrained[name]).any() for name in untrained)
 
 
+@pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize(("given", "spins"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7")])
 def test_idle_threads_of_torch_soon_sleep_unless_the_environment_says_otherwise(given, spins):
     start = f"import os; os.environ.pop('GOMP_SPINCOUNT', 0); os.environ.update({given})"
