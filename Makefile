@@ -7,7 +7,10 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON_VERSION := $(or $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null),3.11)
-LOCK := requirements/py311.txt
+LOCK := $(or $(wildcard requirements/py$(subst .,,$(PYTHON_VERSION)).txt),requirements/py311.txt)
+# packages of the lock file to leave out when setting up, for example where torch has no wheel: WITHOUT=torch
+WITHOUT ?=
+comma := ,
 # named by contents, because a git checkout or a cache changes times
 STAMP := $(VENV)/.ready-$(shell cat $(LOCK) pyproject.toml workloads/pyproject.toml VERSION | sha256sum | head -c 12)
 RAY := .venv-ray
@@ -40,15 +43,16 @@ help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
 	@echo 'WORKLOAD=, BACKEND= and TIER= narrow bench, bench-quick, gate, history, test and test-slow: make bench WORKLOAD=pirl BACKEND=torch,jax'
 
-setup: $(STAMP)  ## make .venv from the lock file (once; 2.3 GB, about 2 minutes)
+setup: $(STAMP)  ## make .venv from the lock file (once; 2.3 GB, about 2 minutes); WITHOUT=torch leaves torch out
 
 $(STAMP):
 	@command -v g++ >/dev/null || { echo 'g++ is missing (torch.compile needs it): apt-get install g++'; exit 1; }
 	@command -v $(PYTHON) >/dev/null || { echo '$(PYTHON) is missing; name another with PYTHON=...'; exit 1; }
-	@case $(PYTHON_VERSION) in 3.11|3.12) ;; *) echo 'the lock file is for Python 3.11 and 3.12; set PYTHON=python3.11'; exit 1;; esac
+	@case $(PYTHON_VERSION) in 3.11|3.12|3.13) ;; *) echo 'the lock files are for Python 3.11 to 3.13; set PYTHON=python3.11'; exit 1;; esac
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
-	PIP_RETRIES=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile -r $(LOCK)
+	grep -vE '^($(subst $(comma),|,$(WITHOUT)))==' $(LOCK) > $(VENV)/lock.txt
+	PIP_RETRIES=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile -r $(VENV)/lock.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . --editable workloads
 	touch $@
 

@@ -107,6 +107,17 @@ def test_an_environment_is_reused_as_long_as_the_files_that_name_it_are_the_same
     assert make("--question").returncode == 0
 
 
+def test_the_lock_files_pin_the_same_versions_and_packages_can_be_left_out():
+    files = {number: ROOT / f"requirements/py3{number}.txt" for number in (11, 12, 13)}
+    pins = {number: set(re.findall(r"^[\w-]+==.+", file.read_text(), re.M)) for number, file in files.items()}
+    assert pins[12] == pins[11] > pins[13]  # Procgen and what only it needs have no wheel for Python 3.13
+    words = "make", "--dry-run", "--always-make", "setup", "WITHOUT=torch,procgen-mirror"
+    (filtered,) = re.findall(
+        r"^grep .*==", subprocess.run(words, cwd=ROOT, capture_output=True, text=True).stdout, re.M
+    )
+    assert filtered == "grep -vE '^(torch|procgen-mirror)=="
+
+
 def test_shards_and_the_other_jobs_share_the_cache_of_the_environment():
     setup = yaml.safe_load((ROOT / ".github/actions/setup/action.yml").read_text())["runs"]["steps"]
     files = re.findall(r"'(.+?)'", step(setup, "actions/cache")["with"]["key"])
