@@ -56,7 +56,7 @@ def suggest_option(parser: pytest.Parser, args: list[str]) -> None:
 
     Without ``--gate-against``, only options of the gate get a suggestion.
     """
-    words = [word.partition("=")[0] for word in args]
+    words = [str(word).partition("=")[0] for word in args]  # pytest.main also takes paths
     for name in words:
         if name.startswith("--gate" if "--gate-against" not in words else "--"):
             groups = [*parser._groups, parser._anonymous]

@@ -100,12 +100,13 @@ def pytest_load_initial_conftests(
 def pytest_configure(config: pytest.Config) -> None:
     """Validate the options; a mistake ends the run before the collection, with code 2, or 4 without ``--gate-against``.
 
-    This runs before pytest's terminal reporter exists, which would print the mistake again.
+    This runs before pytest's terminal reporter exists, which would print the mistake again. Without ``--gate-against``,
+    options in the settings are not mistakes.
     """
     config.addinivalue_line("markers", MARK)
     revision = config.getoption("gate_against")
     if revision is None:
-        for option in (word.partition("=")[0] for word in config.invocation_params.args):  # not those of the settings
+        for option in (str(word).partition("=")[0] for word in config.invocation_params.args):
             if option in NEED_AGAINST:
                 raise pytest.UsageError(f"{option}: it has no effect without --gate-against; add --gate-against REV")
         return

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -91,7 +92,7 @@ def test_an_option_without_gate_against_is_refused_unless_it_comes_from_the_sett
     assert ran.code == pytest.ExitCode.USAGE_ERROR
     assert ran.only_says(f"{option.partition('=')[0]}: it has no effect without --gate-against; add "), ran.text
     monkeypatch.setenv("PYTEST_ADDOPTS", option)
-    ran = run_gate("-k", "nothing", "test_plain.py")
+    ran = run_gate("-k", "nothing", Path("test_plain.py"))
     assert ran.code == pytest.ExitCode.NO_TESTS_COLLECTED, ran.text
 
 
