@@ -196,8 +196,10 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         for argument in session.config.args:
             file, _, test = argument.partition("::")
             path = session.config.invocation_params.dir / file
-            ends = f"::{test}", f"::{test.partition('[')[0]}"  # of the line `not found: ...::test`
-            if path.is_file() and any(text.partition("\n")[0].endswith(ends) for text in error.args):
+            ends = f"::{test}", f"::{test.partition('[')[0]}"
+            lines = [text.partition("\n")[0] for text in error.args]  # `not found: ...::test` if the file is collected
+            missing = any(line.startswith("not found: ") and line.endswith(ends) for line in lines)
+            if missing and path.suffix == ".py" and path.is_file():
                 module: pytest.Module = pytest.Module.from_parent(session, path=path.resolve())
                 hint = suggestion(test, [item.nodeid for item in session.genitems(module)])
                 hints += [argument + hint] if hint else []

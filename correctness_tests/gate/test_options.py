@@ -15,6 +15,8 @@ FILES = {
     "test_plain.py": TEST,
     "test_parameter.py": f"import pytest\n\n\n@pytest.mark.parametrize('benchmark', ['a parameter'])\n{TEST}",
     "test_replaced.py": f"import pytest\n\n\n@pytest.fixture\ndef benchmark():\n    return print\n\n\n{TEST}",
+    "broken.py": "import gone\n",
+    "notes.txt": "",
     "test_skipped.py": "import pytest\n\npytest.importorskip('gone')\n",
     "own/conftest.py": "def pytest_addoption(parser):\n    parser.addoption('--junitxl')\n",
     "test_codspeed.py": TEST.replace("benchmark", "codspeed_benchmark"),
@@ -114,6 +116,8 @@ def test_an_unknown_option_or_id_in_a_run_of_the_gate_suggests_one_of_pytest(run
         ran = run_gate("--gate-against=main", "test_skipped.py", test)
         assert ran.code == pytest.ExitCode.USAGE_ERROR
         assert ran.only_says(f"ERROR: {test}; did you mean test_plain.py::test_it?"), ran.text
+    assert "ModuleNotFoundError" not in run_gate("--gate-against=main", "notes.txt::test_it").text
+    assert run_gate("--gate-against=main", "broken.py::test_it").text.count("ERROR broken.py") == 1
 
 
 def test_help_of_a_command_says_what_it_does(capsys):
