@@ -12,6 +12,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from rl_impls.common.shared_arrays import SharedArrays
 from rl_impls.common.workers import LIVES, Workers
@@ -49,12 +50,14 @@ class Threaded:
 
 
 class Busy:
-    """A worker that computes for some seconds of CPU time."""
+    """A worker that computes in turns of 0.05 seconds of CPU time, each followed by `rest` seconds without any."""
 
-    def compute(self, seconds):
-        end = time.process_time() + seconds
-        while time.process_time() < end:
-            pass
+    def compute(self, turns, rest):
+        for _ in range(turns):
+            end = time.process_time() + 0.05
+            while time.process_time() < end:
+                pass
+            time.sleep(rest)
         return "done"
 
 
@@ -98,11 +101,12 @@ def test_replaced_workers_are_numbered_and_have_the_niceness_in_all_threads():
     assert os.getpriority(os.PRIO_PROCESS, 0) == ours
 
 
-def test_a_worker_that_computes_for_longer_than_the_timeout_is_not_silent():
+@pytest.mark.parametrize("rest", [0.0, 0.1], ids=["all the time", "a third of the time"])
+def test_a_worker_that_computes_for_longer_than_the_timeout_is_not_silent(rest):
     workers = Workers(1, Busy, lambda index, life: (), 1)
     with contextlib.closing(workers):
-        for seconds in (0, 1.2):
-            workers.tell([("compute", seconds)])
+        for turns in (0, 24):
+            workers.tell([("compute", turns, rest)])
             assert workers.answers() == ["done"]
             workers.timeout = 1  # only now, as a process may take longer to start
 
