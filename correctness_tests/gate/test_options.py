@@ -8,7 +8,6 @@ import pytest
 
 from correctness_tests.repositories.made import Gated, Repository
 from rlgauge import plugin
-from rlgauge.__main__ import main
 
 TEST = "def test_it(benchmark):\n    pass\n"
 FILES = {
@@ -118,9 +117,3 @@ def test_an_unknown_option_or_id_in_a_run_of_the_gate_suggests_one_of_pytest(run
         assert ran.only_says(f"ERROR: {test}; did you mean test_plain.py::test_it?"), ran.text
     assert "ModuleNotFoundError" not in run_gate("--gate-against=main", "notes.txt::test_it").text
     assert run_gate("--gate-against=main", "broken.py::test_it").text.count("ERROR broken.py") == 1
-
-
-def test_help_of_a_command_says_what_it_does(capsys):
-    with pytest.raises(SystemExit):
-        main(["rank", "--help"])
-    assert "\nRank benchmarks by time or another measure; they may tie.\n" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""``rlgauge merge`` and ``replay``: exit codes, files, and one-line errors."""
+"""Commands of ``rlgauge``: exit codes, files, helps, and one-line errors."""
 
 import json
 import subprocess
@@ -110,6 +110,12 @@ def test_a_wrong_command_line_is_code_2_and_says_why(capsys, arguments, words):
         command.main(arguments)
     assert end.value.code == 2
     assert words in capsys.readouterr().err
+
+
+def test_help_of_a_command_says_what_it_does(capsys):
+    with pytest.raises(SystemExit):
+        command.main(["rank", "--help"])
+    assert "\nRank benchmarks by time or another measure; they may tie.\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
