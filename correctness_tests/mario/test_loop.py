@@ -213,7 +213,10 @@ def test_a_pipeline_samples_the_utilisation_of_its_gpu(running):
     loop.reset()
     assert loop.utilisation.count == 0
     loop(np.arange(1))
-    assert loop.utilisation.count > 1
+    assert (count := loop.utilisation.count) > 1
+    loop.utilisation.now = lambda: 1e6  # after a pause, which is not sampled
+    loop(np.arange(1, 2))
+    assert loop.utilisation.count == count
     assert loop.stats()["gpu_utilisation"] == 0.5
 
 
