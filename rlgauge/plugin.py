@@ -188,7 +188,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     try:
         return (yield)
     except pytest.UsageError as error:
-        if RUN not in session.config.stash:
+        if RUN not in session.config.stash or session.testsfailed:  # a module cannot be imported
             raise
         from .allowed import suggestion
 
@@ -196,9 +196,8 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         for argument in session.config.args:
             file, _, test = argument.partition("::")
             path = session.config.invocation_params.dir / file
-            ends = f"::{test}", f"::{test.partition('[')[0]}"
-            lines = [text.partition("\n")[0] for text in error.args]  # `not found: ...::test` if the file is collected
-            missing = any(line.startswith("not found: ") and line.endswith(ends) for line in lines)
+            ends = f"::{test}", f"::{test.partition('[')[0]}"  # of the line `not found: ...::test`
+            missing = any(text.partition("\n")[0].endswith(ends) for text in error.args)
             if missing and path.suffix == ".py" and path.is_file():
                 module: pytest.Module = pytest.Module.from_parent(session, path=path.resolve())
                 hint = suggestion(test, [item.nodeid for item in session.genitems(module)])
