@@ -19,11 +19,9 @@ from .statistics import FEWEST
 
 WORDS = '''"""Functions on words."""
 
-from collections import Counter
 
-
-def frequencies(text):
-    return Counter(text.split())
+def initials(text):
+    return [word[0] for word in text.split()]
 
 
 def longest(text):
@@ -38,13 +36,13 @@ def squares(count):
 TESTS = '''"""Benchmarks, as pytest-benchmark runs them."""
 
 from sums import squares
-from words import frequencies, longest
+from words import initials, longest
 
 TEXT = "the quick brown fox jumps over the lazy dog " * 2_000
 
 
-def test_frequencies(benchmark):
-    assert benchmark(frequencies, TEXT)["the"] == 4_000
+def test_initials(benchmark):
+    assert len(benchmark(initials, TEXT)) == 18_000
 
 
 def test_longest(benchmark):
@@ -61,9 +59,9 @@ BASE = {
     "pytest.ini": "[pytest]\n",  # otherwise pytest's root may be a folder above
     ".gitignore": ".rlgauge/\n__pycache__/\n",
 }
-FAST, SLOW = "Counter(text.split())", "Counter(word for word in text.split() if word)"
+FAST, SLOW = "max(text.split(), key=len)", "max(text.split(), key=lambda word: len(word))"
 GATE = ("pytest", "--gate-against", "HEAD")
-PLANTED = "test_speed.py::test_frequencies"
+PLANTED = "test_speed.py::test_longest"
 LINES = (
     "3 to time: all three benchmarks can load the changed file. Others would be `unchanged`, and not timed.\n"
     "screen i of n: each benchmark is timed in pairs of new processes, one of the last commit and one of the\n"
