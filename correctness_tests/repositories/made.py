@@ -383,12 +383,13 @@ def tidy(files):
 
 
 def dist_info(site, name, *files, **url):
-    """Return the files that describe a distribution in a directory of installed ones, by absolute path."""
+    """Return empty files of a distribution in a directory of installed ones, and those that describe it, by path."""
     info = {"METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n"}
     info["RECORD"] = "".join(f"{file},,\n" for file in files)
     if url:
         info["direct_url.json"] = json.dumps(url)
-    return {str(site / f"{name}-1.dist-info" / file): text for file, text in info.items()}
+    described = {str(site / f"{name}-1.dist-info" / file): text for file, text in info.items()}
+    return {str(site / file): "" for file in files} | described
 
 
 def eventually(function, limit=30):

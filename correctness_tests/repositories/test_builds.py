@@ -208,8 +208,8 @@ def test_a_build_is_imported_before_an_editable_install_of_the_working_tree(tmp_
         "sorting.in": work(slow=101, kept=100),
         "benchmarks/test_sorting.py": FLAT_TESTS.replace("[10, 50]", "[50]"),
         str(site / "sitecustomize.py"): "import _toy_editable_loader\n",  # in place of a .pth file
-        str(site / "_toy_editable_loader.py"): EDITABLE.replace("FOLDER", str(made.root)),
         **dist_info(site, "toy", "_toy_editable_loader.py"),
+        str(site / "_toy_editable_loader.py"): EDITABLE.replace("FOLDER", str(made.root)),
     })  # fmt: skip
     options = "--gate-build", f'python -c "{INSTALL}"', "--collect-only"
     ran = made.gate("HEAD", tmp_path, *options, rule=QUICK, code=0, PYTHONPATH=str(site))
