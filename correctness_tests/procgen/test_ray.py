@@ -173,7 +173,7 @@ def test_cluster_without_free_cores_is_an_error_and_stays_connected(nodes, build
         with pytest.raises(RuntimeError, match=wanted):
             build("parallel_ppo", actors=2, lag=0, cluster=nodes.address, worker_timeout=3)
         assert ray.is_initialized()
-        with pytest.raises(ValueError, match=r"^cluster='192.0.2.1:1' cannot be joined: this process is in the cl"):
+        with pytest.raises(ValueError, match=r"^cluster='192.0.2.1:1' cannot be joined: .* has already joined "):
             cluster.join("192.0.2.1:1", 1)
     finally:
         ray.shutdown()
