@@ -65,7 +65,7 @@ $(QUICK_STAMP): $(LOCK) requirements/quick.txt pyproject.toml
 	$(QUICK)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-quick: $(QUICK_STAMP)  ## compare NumPy, PyTorch and ONNX Runtime on a small net, in about two minutes including setup
+quick: $(QUICK_STAMP)  ## compare NumPy, PyTorch and ONNX Runtime on a small net, in about a minute including setup
 	$(QUICK)/bin/python -m pytest perf_tests/test_pirl.py --benchmark-only --backend numpy,onnx,torch --benchmark-max-time 0.3 \
 	  -k 'test_forward and full and host-32'
 
