@@ -5,11 +5,13 @@ import functools
 import numpy as np
 import pytest
 
+from correctness_tests import updates
 from correctness_tests.procgen.problem import PROBLEMS, exact_learner, learner, problem
 from correctness_tests.quick import quick
 from correctness_tests.reference import in_float64
 from correctness_tests.updates import assert_is_gradient, gradient_of
 from rl_impls.procgen import _numpy
+from rl_impls.procgen.problem import a2c_update, ppo_update
 
 UNCLIPPED = {"max_grad_norm": 1e9}
 POLICY = {"value_weight": 0.0, "entropy_weight": 0.0, **UNCLIPPED}
@@ -45,6 +47,17 @@ def test_gradient_matches_finite_differences(op, form):
     loss, params = loss_of(op, config, batch), config["params"]
     assert got == pytest.approx(loss(params), rel=1e-10)
     assert_is_gradient(found, loss, params, 1e-3)
+
+
+@pytest.mark.parametrize("make", [ppo_update, a2c_update])
+def test_accumulated_gradients_equal_those_of_the_whole_batch(make):
+    problem, results = make(0, 300), []  # images: two parts of unequal size
+    for way in ("at_once", "accumulated"):
+        config = problem.config | UNCLIPPED
+        update, call = updates.learner("procgen", problem.op, "torch", config, problem.args, exact=True, gradients=way)
+        results.append((call(problem.args), update.parts, *gradient_of(update.net).values()))
+    for got, wanted in zip(*results, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(

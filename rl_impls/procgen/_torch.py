@@ -8,11 +8,13 @@ import functools
 import torch
 from torch import nn
 
-from ..common.torch_learner import AT_ONCE, FOREACH, Trained, autocast
+from ..common.torch_learner import AT_ONCE, FOREACH, Trained, autocast, place
 from . import group
 from ._numpy import STD_EPS
+from .net import net_of
 from .torch_net import IMAGES, Policy, acting_net, compile_net, make_net, to_device
 
+PART_SIZES = {"nature": 256, "residual": 64}  # images whose activations fit into a processor's cache
 RMSPROP = {"loop": {"foreach": False}, "fused": {"foreach": True}}  # torch has no fused RMSProp
 
 
@@ -55,19 +57,19 @@ def mean_and_std(x):
     return x.mean(), x.std(correction=0)
 
 
-def ppo_loss(
-    logits, values, actions, log_probs, advantages, returns, *,
-    clip, value_weight, entropy_weight, mean_and_std=mean_and_std,
-):  # fmt: skip
+def normalised(advantages, mean, std):
+    """Scale advantages with this mean and standard deviation to 0 and 1.  f[B], f, f -> f[B]"""
+    return (advantages - mean) / (std + STD_EPS)
+
+
+def ppo_loss(logits, values, actions, log_probs, advantages, returns, *, clip, value_weight, entropy_weight):
     """PPO's loss (Schulman et al. 2017) from the net's outputs; see :func:`._numpy.ppo_loss`.  -> f, and parts f[3]
 
-    ``logits`` f[B, A], ``values`` f[B], ``actions`` i[B], ``log_probs`` f[B] under the policy that acted,
-    ``advantages`` f[B], ``returns`` f[B]. ``mean_and_std(advantages)`` returns what to normalise with.
+    ``logits`` f[B, A], ``values`` f[B], ``actions`` i[B], ``log_probs`` f[B] under the policy that acted, normalised
+    ``advantages`` f[B], ``returns`` f[B].
     """
     new_log_probs, entropy = log_probs_and_entropy(logits, actions)
     ratios = (new_log_probs - log_probs).exp()
-    mean, std = mean_and_std(advantages)
-    advantages = (advantages - mean) / (std + STD_EPS)
     policy_loss = torch.maximum(-advantages * ratios, -advantages * ratios.clamp(1 - clip, 1 + clip)).mean()
     return with_parts(policy_loss, value_loss(values, returns), entropy, value_weight, entropy_weight)
 
@@ -96,6 +98,9 @@ def compute_vtrace(log_ratios, rewards, values, next_values, terminated, truncat
 class Update(Trained):
     """Gradient step on a batch: forward pass, loss, backward pass, clipping of the gradient norm, optimiser step.
 
+    The loss is a mean over the batch. With the option ``gradients="accumulated"``, a CPU computes it part by part, and
+    sums the gradients.
+
     With several processes, gradients are averaged over all before they are clipped.
 
     ``config`` has ``params``, ``max_grad_norm`` and optionally ``processes``. ``obs`` are example images
@@ -109,30 +114,41 @@ class Update(Trained):
     def __init__(self, config, obs, loss, optimizer, options, compiler):
         super().__init__(config["params"], lambda params: make_net(params, options, compiler), *optimizer)
         self.options, self.compiler, self.loss, self.to_images = options, compiler, loss, IMAGES[options.images]
-        self.compiled = compiler.compile(self.net, (self.to_images(obs),))
+        accumulated = options.gradients == "accumulated" and place(compiler) == "cpu"
+        self.part_size = PART_SIZES[net_of(config["params"])] if accumulated else len(obs)
+        self.compiled = compiler.compile(self.net, (self.to_images(obs[: self.part_size]),))
         self.max_grad_norm, self.foreach = config["max_grad_norm"], FOREACH[options.optimizer]
         self.set_to_none = options.zero_grad == "none"
         self.distributed = config.get("processes", 1) > 1
 
     def __call__(self, obs, *rest):
         """Update on obs u8[B, 64, 64, 3] and the loss's other arguments; return the loss before the step, f32[]."""
-        loss, self.parts = self.loss(*self.run(self.compiled, obs), *rest)
-        return self.step(loss)
+        self.zero_grad()
+        means = []
+        for part, *rest_of_part in zip(*(column.split(self.part_size) for column in (obs, *rest))):
+            share = len(part) / len(obs)
+            loss, parts = self.loss(*self.run(self.compiled, part), *rest_of_part)
+            (share * loss).backward()
+            means.append(share * torch.cat([loss.detach()[None], parts]))
+        self.step()
+        loss, self.parts = sum(means).split([1, 3])
+        return loss[0]
 
     def run(self, net, obs):
         """Run a net with the option ``precision``.  [B, 64, 64, 3] -> logits f32[B, A], values f32[B]"""
         with autocast(self.options, self.compiler):
             return net(self.to_images(obs))
 
-    def step(self, loss):
-        """Backpropagate a loss f32[], clip the gradient and step; return the detached loss."""
+    def zero_grad(self):
+        """Fill gradients with zeros or drop them, by the option ``zero_grad``."""
         self.optimizer.zero_grad(set_to_none=self.set_to_none)
-        loss.backward()
+
+    def step(self):
+        """Clip the gradient and step."""
         if self.distributed:
             group.average_gradients(self.parameters)
         nn.utils.clip_grad_norm_(self.parameters, self.max_grad_norm, foreach=self.foreach)
         self.optimizer.step()
-        return loss.detach()
 
     def to_device(self, *columns):
         """Copy NumPy arrays, images first, to the backend's device."""
@@ -152,17 +168,24 @@ class Update(Trained):
             return self.run(self.net, *self.to_device(obs))[1].cpu().numpy()
 
 
+class PpoUpdate(Update):
+    """Gradient step with PPO's loss; with several processes, advantages are normalised over the batches of all."""
+
+    def __call__(self, obs, actions, log_probs, advantages, returns):
+        """Update on one minibatch, see :func:`ppo_update`; return the loss before the step, f32[]."""
+        mean, std = (group.mean_and_std if self.distributed else mean_and_std)(advantages)
+        return super().__call__(obs, actions, log_probs, normalised(advantages, mean, std), returns)
+
+
 def ppo_update(config, example, *, options, compiler):
     """Build PPO's update: Adam with a clipped gradient norm (Schulman et al. 2017).
 
     obs u8[B, 64, 64, 3], actions i32[B], log_probs f32[B], advantages f32[B], returns f32[B] -> f32[], the loss before
-    the update. With several processes, advantages are normalised over the batches of all.
+    the update
     """
     constants = select(config, "clip", "value_weight", "entropy_weight")
-    if config.get("processes", 1) > 1:
-        constants["mean_and_std"] = group.mean_and_std
     loss = compiler.compile(functools.partial(ppo_loss, **constants), example)
-    return Update(config, example[0], loss, adam(config, options), options, compiler)
+    return PpoUpdate(config, example[0], loss, adam(config, options), options, compiler)
 
 
 def a2c_update(config, example, *, options, compiler):
@@ -201,7 +224,11 @@ class ImpalaUpdate(Update):
             vs, advantages = self.vtrace(log_ratios, rewards, all_values[:-1], all_values[1:], terminated, truncated)
         rest = flat_actions, advantages.flatten(), vs.flatten()
         loss, self.parts = self.loss(logits[:steps], values[:steps], *rest)
-        return self.step(steps * loss)  # sum over steps, see _numpy.impala_loss
+        loss = steps * loss  # sum over steps, see _numpy.impala_loss
+        self.zero_grad()
+        loss.backward()
+        self.step()
+        return loss.detach()
 
 
 def impala_update(config, example, *, options, compiler):

@@ -26,6 +26,8 @@ class Options:
             (torch).
         acting_weights: act with the learned weights, which autocast casts in each call, or with a copy that is cast
             once per rollout (torch).
+        gradients: compute them on the whole batch, or on parts whose activations fit into the cache, and sum them: PPO
+            and A2C (torch on a CPU).
         advantages: compute one environment after the other, or all at once in each step (numpy and torch).
         frames: allocate an array in each step and copy all of them to the rollout at its end, or have the environment
             write its frames into the rollout.
@@ -39,13 +41,14 @@ class Options:
     images: Literal["float", "uint8"] = "float"
     first_layer: Literal["pixels", "blocks"] = "pixels"
     acting_weights: Literal["learned", "cast"] = "learned"
+    gradients: Literal["at_once", "accumulated"] = "at_once"
     advantages: Literal["loop", "vector"] = "loop"
     frames: Literal["copied", "in_place"] = "copied"
 
 
 FULL = Options(
     memory_format="channels_last", inference="inference_mode", zero_grad="none", optimizer="fused", images="uint8",
-    first_layer="blocks", advantages="vector", frames="in_place",
+    first_layer="blocks", gradients="accumulated", advantages="vector", frames="in_place",
 )  # fmt: skip
 
 BFLOAT16 = replace(FULL, precision="bfloat16", acting_weights="cast")
