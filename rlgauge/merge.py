@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from .artifact import Artifact
 from .exit_code import INTERRUPTED
+from .progress import number_of
 from .rule import EXPECTED, SHARD_SEPARATOR, GateError, is_canary
 
 EQUAL = ("base", "head", "rule", "strict", "allowed", "cases")  # must be equal for all shards of one comparison
@@ -36,7 +37,8 @@ def merge_artifacts(parts: Mapping[str, Artifact]) -> Artifact:
             raise GateError(f"{name}: it is one of {other} shards, but {first} is one of {count}; {ONE_RUN}")
     for number in range(1, count + 1):
         if numbers.count(number) != 1:
-            raise GateError(f"shard {number} of {count}: give exactly one artifact, not {numbers.count(number)}")
+            given = number_of(numbers.count(number), "artifact")
+            raise GateError(f"shard {number} of {count}: {given} given; give one")
     anchors = {name: part.anchor for name, part in parts.items() if part.anchor}
     if len(anchors) not in (0, len(parts)):
         lacking = next(name for name in parts if name not in anchors)

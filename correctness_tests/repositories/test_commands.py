@@ -60,7 +60,7 @@ def test_a_merge_that_cannot_be_written_is_a_line_that_names_the_option(write_sh
 def test_a_missing_artifact_is_named(write_shards, capsys):
     first, _ = write_shards(CASES)
     assert command.main(["merge", first]) == 2
-    assert capsys.readouterr().err == "shard 2 of 2: give exactly one artifact, not 0\n"
+    assert capsys.readouterr().err == "shard 2 of 2: 0 artifacts given; give one\n"
     assert command.main(["merge", first, f"{first}.none"]) == 2
     assert capsys.readouterr().err == (
         f"{first}.none: cannot be read: No such file or directory; give a file that --gate-json wrote\n"

@@ -89,7 +89,7 @@ def changed(**what):
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        (shards(CASES, 2) | {"3.json": shards(CASES, 2)["1.json"]}, "shard 1 of 2: give exactly one artifact, not 2"),
+        (shards(CASES, 2) | {"3.json": shards(CASES, 2)["1.json"]}, "shard 1 of 2: 2 artifacts given; give one"),
         ({"a.json": artifact(CASES | CANARIES)}, "a.json: this is a whole run, not a shard; leave it out"),
         (changed(head="another head"), "2.json: head is another head, but 1.json has "),
         (changed(base="c" * 40), f"2.json: base is {'c' * 40}, but 1.json has {'b' * 40}"),
