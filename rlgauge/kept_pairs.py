@@ -81,7 +81,8 @@ class KeptPairs:
         try:
             before = json.loads(self.file.read_text())
         except (OSError, ValueError) as error:
-            log(f"{self.command}: nothing to resume, starting over: {error}")
+            reason = f"{self.file} does not exist" if isinstance(error, FileNotFoundError) else error
+            log(f"{self.command}: nothing to resume, starting over: {reason}")
             return
         differing = [name for name, value in self.conditions.items() if value != before["conditions"].get(name)]
         if differing:
@@ -90,7 +91,7 @@ class KeptPairs:
             return
         pairs, results = before["pairs"], comparisons.results
         if pairs.keys() != results.keys():
-            return  # a ranking tries another baseline first, which the interrupted run found to be skipped
+            return  # the interrupted run skipped this baseline, and its pairs have another
         for name, row in pairs.items():
             results[name].values += row["values"]
             results[name].sides, results[name].per = row["sides"], row["per"]

@@ -113,8 +113,8 @@ def test_a_ranking_is_not_resumed_if_a_test_is_no_longer_skipped(repository, int
 def test_an_interrupted_comparison_is_resumed(repository, tmp_path):
     out, command = tmp_path / "out.json", ("rlgauge", "compare", SLOW, KEPT, "--resume")
     text = repository.interrupted("compare: pair 1: ", signal.SIGINT, *command)
-    assert "compare: nothing to resume, starting over: " in text
     kept = repository.root / ".rlgauge/compare-pairs.json"
+    assert f"compare: nothing to resume, starting over: {kept} does not exist\n" in text
     before = write_pairs(kept, kept.read_text(), 5, side_values=[[3.0, 4.0]] * 5)  # most pairs, so the medians too
     text = repository.output(0, *command, "--json", out)
     found = json.loads(out.read_text())
