@@ -62,7 +62,7 @@ def parse(kind: Any, value: Any, path: tuple[str, ...] = ()) -> Any:
         return [parse(inside[0], item, (*path, str(n))) for n, item in enumerate(of_type(list, value, path))]
     if container is tuple:
         if len(of_type(list, value, path)) != len(inside):
-            raise FieldError(path, f"it has length {len(value)} instead of {len(inside)}")
+            raise FieldError(path, f"the number of values is {len(value)}; give {len(inside)}")
         return tuple(parse(inside[n], item, (*path, str(n))) for n, item in enumerate(value))
     if container is dict:
         return {name: parse(inside[1], item, (*path, name)) for name, item in of_type(dict, value, path).items()}

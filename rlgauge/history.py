@@ -79,7 +79,7 @@ def read(file: Path) -> list[Entry]:
     try:
         lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
     except OSError as error:
-        raise GateError(f"{file}: cannot be read: {error.strerror}") from error
+        raise GateError(f"{file}: cannot be read: {error.strerror}; give another --file") from error
     entries = []
     for number, line in enumerate(lines, start=1):
         try:

@@ -126,7 +126,7 @@ def pytest_configure(config: pytest.Config) -> None:
     with exit_on_error():
         for option, value in (("--gate-against", revision), ("--gate-anchor", config.getoption("gate_anchor"))):
             if value is not None and not value.strip():
-                raise GateError(f"{option} {value!r}: give a revision, for example {option}=main")
+                raise GateError(f"{option} {value!r}: no revision is given; give one, for example {option}=main")
         check_root(config.rootpath, config.invocation_params.dir)
         settings = read(settings_folder(config.rootpath, config.invocation_params.dir))
         with naming_option("--gate-rule"):

@@ -44,8 +44,8 @@ def run_gate(monkeypatch, capfd, folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--gate-against= \t"], "--gate-against ' \\t': give a revision, for example --gate-against=main"),
-        (["--gate-anchor= "], "--gate-anchor ' ': give a revision, for example --gate-anchor=main"),
+        (["--gate-against= \t"], "--gate-against ' \\t': no revision is given; give one, for "),
+        (["--gate-anchor= "], "--gate-anchor ' ': no revision is given; give one, for example --gate-anchor=main"),
         (["--gate-allow=known"], "--gate-allow: invalid value 'known'; write ID-PATTERN=REASON"),
         (["--gate-shard=3/2"], "--gate-shard: invalid value '3/2'; write I/N, for example 2/4"),
         (["--gate-shard=0/2"], "--gate-shard: invalid value '0/2'; write I/N, for example 2/4"),

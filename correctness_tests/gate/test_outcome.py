@@ -209,7 +209,7 @@ MISSING = object()
      (["seconds"], math.nan, "seconds: nan is not a finite number"),
      (["seed"], True, "seed: True is not an integer"),
      (["anchor", "rule", "level"], 1, "anchor.rule.level: 1 is out of range; choose a number between"),
-     (["allowed", 0], ["a"], "allowed.0: it has length 1 instead of 2"),
+     (["allowed", 0], ["a"], "allowed.0: the number of values is 1; give 2"),
      (["records", "case", "state"], "slower", "records.case.state: unknown value 'slower' (choose from timed, "),
      (["records", "case", "screen", 1, 0, 0], 0.0, "records.case.screen.1.0: (0.0, 1.0) are not positive"),
      (["records", "case", "screen", 2], [], "records.case.screen.2: the pair has no blocks; measure again")],

@@ -67,7 +67,7 @@ def test_a_wrong_result_is_one_line_and_overwrites_nothing(tmp_path, content, wo
     ("reader", "content", "words"),
     [
         (claims_file.read, {}, "not a file of python -m perf_tests.claims: its format is not 'rlgauge-claims'"),
-        (claims_file.read, claims(context(base="gone")), "claim snake-overall: unknown benchmark gone"),
+        (claims_file.read, claims(context(base="gone")), "claim snake-overall: unknown benchmark gone; measure "),
         (gated.read, json.loads(artifact().to_json()) | {"records": 1}, "not an artifact of the gate: "),
         (gated.read, json.loads(artifact().to_json()) | {"version": 3}, "format version 3 is not supported"),
     ],

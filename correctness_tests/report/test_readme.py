@@ -69,7 +69,7 @@ def test_a_page_without_markers_is_named_and_changes_nothing(tmp_path, capsys):
     readme.write_text(f"{START}\nold\n{END}")
     page.write_text("no markers")
     assert main([str(found), "--readme", str(readme), "--page", str(page)]) == 2
-    assert capsys.readouterr().err == f"{page}: add the markers {START!r} and {END!r}\n"
+    assert capsys.readouterr().err == f"{page}: the marker {START!r} or {END!r} is missing; add it\n"
     assert readme.read_text() == f"{START}\nold\n{END}"
 
 

@@ -31,7 +31,7 @@ def insert(text: str, start: str, end: str, body: str) -> str:
     before, found, rest = text.partition(start)
     _, closing, after = rest.partition(end)
     if not found or not closing:
-        raise ValueError(f"add the markers {start!r} and {end!r}")
+        raise ValueError(f"the marker {start!r} or {end!r} is missing; add it")
     return f"{before}{start}\n{body}\n{end}{after}"
 
 

@@ -83,9 +83,9 @@ def read(path: Path) -> Claims:
         raise BadInput(f"{path}: not {WANTED}: {first(error)}") from error
     for claim in claims.claims:
         if claim.workload not in workloads():
-            raise BadInput(f"{path}: claim {claim.id}: unknown workload {claim.workload!r}")
+            raise BadInput(f"{path}: claim {claim.id}: unknown workload {claim.workload!r}; measure the claims again")
         for context in claim.contexts if version > 1 else ():  # older ledgers use other benchmark names
             gone = [test for test in (context.base, context.change) if test not in by_name(claim.workload)]
             if gone:
-                raise BadInput(f"{path}: claim {claim.id}: unknown benchmark {gone[0]}")
+                raise BadInput(f"{path}: claim {claim.id}: unknown benchmark {gone[0]}; measure the claims again")
     return claims
