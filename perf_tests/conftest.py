@@ -160,7 +160,8 @@ def shortage(session: pytest.Session) -> str:
     ended = {report.nodeid for kind in ("skipped", "failed", "error") for report in reporter.stats.get(kind, ())}
     found = len(measured(config))
     if asked and (found == 0 or found + len(asked & ended) < len(asked)):
-        return f"{number_of(len(asked), 'benchmark')} selected, but only {found} measured"
+        why = "the others were skipped (-rs shows why), did not run, or do not call bench"
+        return f"{found} of {number_of(len(asked), 'selected benchmark')} measured; {why}"
     return ""
 
 
