@@ -24,7 +24,7 @@ toy = tidy(flat())
         (NEEDS_NEW, [], "base: ended with code 1; benchmarks/conftest.py cannot be imported here: ModuleNotFoundError: "
          "No module named 'toy.new'; both sides use"),
         ({"own.ini": "[pytest]\n", ".gitignore": "__pycache__/\nown.ini\n"}, ["-c", "own.ini"],
-         "git ignores own.ini, pytest's configuration file, so neither side has it: commit it"),
+         "git ignores own.ini, pytest's configuration file, so neither side has it; remove it from .gitignore"),
         ({}, ["--gate-limit=0.01"],
          "base: no reply within 0.01 s; if two calls take this long, raise --limit or --gate-limit"),
     ],

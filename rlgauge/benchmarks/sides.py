@@ -112,7 +112,8 @@ class ProjectSides(Project):
         """
         tree, ini = folder / "tree" / self.top.name, self.ini_file()  # a test may look for a folder of this name
         if ini and not (benchmarks / ini).exists():
-            raise GateError(f"git ignores {ini}, pytest's configuration file, so neither side has it: commit it")
+            why = f"git ignores {ini}, pytest's configuration file, so neither side has it"
+            raise GateError(f"{why}; remove it from .gitignore")
         built, kept = (tree_of(python), code) if self.build else (code, None)
         files = self.files_on(name, self.names)
         if self.own_benchmarks:  # the side's pytest settings too, if it has them
