@@ -124,7 +124,7 @@ def test_projects_of_one_repository_have_comments_of_their_own_that_show_failed_
 def test_a_comment_that_is_not_permitted_is_a_warning(commented):
     code, words = commented(code=1)
     assert (code, words.count("\n")) == (0, 1)
-    assert words.startswith("::warning::no comment: the permission pull-requests: write is missing")
+    assert words.startswith("::warning::no comment: see the error of gh above; if the permission pull-requests: write")
 
 
 def test_without_a_pull_request_there_is_no_comment(tmp_path, commented):
