@@ -41,14 +41,14 @@ BESIDE = --numprocesses $(JOBS) --dist loadfile --threads 1
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
-	@echo 'WORKLOAD=, BACKEND= and TIER= narrow bench, bench-quick, gate, history, test and test-slow: make bench WORKLOAD=pirl BACKEND=torch,jax'
+	@echo 'WORKLOAD=, BACKEND= and TIER= narrow bench, bench-quick, bench-threads, gate, history, test and test-slow: make bench WORKLOAD=pirl BACKEND=torch,jax'
 
 setup: $(STAMP)  ## make .venv from the lock file (once; 2.3 GB, about 2 minutes); WITHOUT=torch leaves torch out
 
 $(STAMP):
 	@command -v g++ >/dev/null || { echo 'g++ is missing (torch.compile needs it): apt-get install g++'; exit 1; }
 	@command -v $(PYTHON) >/dev/null || { echo '$(PYTHON) is missing; name another with PYTHON=...'; exit 1; }
-	@case $(PYTHON_VERSION) in 3.11|3.12|3.13) ;; *) echo 'the lock files are for Python 3.11 to 3.13; set PYTHON=python3.11'; exit 1;; esac
+	@case $(PYTHON_VERSION) in 3.11|3.12|3.13) ;; *) echo '$(PYTHON) is Python $(PYTHON_VERSION), but the lock files are for 3.11 to 3.13; set PYTHON=python3.11'; exit 1;; esac
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	grep -vE '^($(subst $(comma),|,$(WITHOUT)))==' $(LOCK) > $(VENV)/lock.txt
@@ -96,7 +96,7 @@ peers: setup  ## compare with other installed libraries, and write .cache/peers.
 	$(BIN)/rlgauge compare --file perf_tests/peers/comparisons.toml --json .cache/peers.json $(ARGS)
 
 gate: setup  ## check whether the working tree is slower than a revision: make gate BASE=main
-	@test -n '$(BASE)' || { echo 'name the revision to compare with: make gate BASE=main'; exit 2; }
+	@test -n '$(BASE)' || { echo 'BASE is not set; name the revision to compare with: make gate BASE=main'; exit 2; }
 	$(BIN)/python -m pytest perf_tests --gate-against '$(BASE)' --gate-markdown .cache/gate.md --junitxml .cache/gate.xml \
 	  $(SELECTION)
 
@@ -184,7 +184,7 @@ docs: $(DOCS_STAMP)  ## build the documentation site: .cache/site
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 
 history: setup  ## compare every commit after SINCE with the release before it, and show steps: make history SINCE=v1
-	@test -n '$(SINCE)' || { echo 'name the revision after which to start: make history SINCE=v1'; exit 2; }
+	@test -n '$(SINCE)' || { echo 'SINCE is not set; name the revision after which to start: make history SINCE=v1'; exit 2; }
 	$(BIN)/python -m rlgauge history --since '$(SINCE)' perf_tests $(SELECTION) $(ARGS)
 	$(BIN)/python -m rlgauge history show
 
@@ -206,6 +206,6 @@ claims: setup  ## measure the published claims, and update the README (an hour o
 claims-returns: setup  ## train both versions for the claims about returns, from five seeds; reuses finished runs
 	$(BIN)/python -m perf_tests.claims.returns
 
-clean:  ## remove the environments, caches and results
+clean:  ## remove the environments, the caches, and the results in .cache and .asv
 	rm -rf $(VENV) $(QUICK) $(DOCS) $(RAY) $(NES) .cache .asv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info workloads/build workloads/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
