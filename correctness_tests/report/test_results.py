@@ -31,14 +31,14 @@ def written(path, *rows, **machine):
 
 def test_the_page_has_a_row_for_each_benchmark_of_all_files_and_what_failed(tmp_path, capsys):
     first = written(tmp_path / "a.json", row("torch", 2e-3))
-    second = written(tmp_path / "b.json", row("jax", 1e-3))
+    second = written(tmp_path / "b.json", row("jax", 1e-3, samples=1234))
     assert main([first, second, "--folder", str(tmp_path), "--failed", "onnx: not tried"]) == 0
     path = tmp_path / "a-cpu-avx2-2-cores.md"
     assert capsys.readouterr().out == f"{path}\n"
     text = path.read_text()
     assert "| full | torch | num_envs 1 | 2 ms | 5% | 500 actions/s | 20% |  |\n" in text
     assert text.index("| full | torch |") < text.index("| full | jax |"), "rows stay in the order of timing"
-    assert "Limits: float32 300GFLOP/s, copy 20GB/s. 2 benchmarks of 9 to 9 samples each." in text
+    assert "Limits: float32 300 GFLOP/s, copy 20 GB/s. 2 benchmarks of 9 to 1,234 samples each." in text
     assert "## Not measured\n\n- onnx: not tried\n" in text
 
 

@@ -62,7 +62,9 @@ def limits_in_words(limits: Mapping[str, float]) -> str:
     units = {"flops": "FLOP/s", "bytes": "B/s"}
     split = [(name.rpartition("_"), value) for name, value in limits.items()]
     return ", ".join(
-        f"{name.replace('_', ' ')} {quantity(value)}{units[unit]}" for (name, _, unit), value in split if unit in units
+        f"{name.replace('_', ' ')} {re.sub('(?=[kMGT]?$)', ' ', quantity(value), count=1)}{units[unit]}"
+        for (name, _, unit), value in split
+        if unit in units
     )
 
 
@@ -108,8 +110,8 @@ def page(results: Sequence[Mapping[str, Any]], failed: Sequence[str] = ()) -> st
         f"# Results: {devices(machine)}",
         "",
         f"{' and '.join(dates)}, {machine['threads']} threads, commit {machine['git']}, seed {machine['seed']}; "
-        f"{versions}. Limits: {limits_in_words(machine['limits'])}. {len(rows)} benchmarks of {samples[0]} to "
-        f"{samples[-1]} samples each.",
+        f"{versions}. Limits: {limits_in_words(machine['limits'])}. {len(rows)} benchmarks of {samples[0]:,} to "
+        f"{samples[-1]:,} samples each.",
         "",
         f"{HOW} [How to read a result](../docs/results.md)",
         "",
