@@ -98,7 +98,7 @@ def scratch(folder: Path | None) -> Iterator[Path]:
 
 
 def run_gate(repository: Path) -> int:
-    """Run the gate in a repository; return its exit code. The user's variables for pytest could select no test."""
+    """Run the gate in a repository, without the user's variables for pytest; return its exit code."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     with subprocess.Popen([sys.executable, "-m", *GATE, "--quiet"], cwd=repository, env=variables) as gate:
         try:
@@ -118,7 +118,8 @@ def meaning(finding: Finding) -> str:
         lines += [f"{change(finding)} is the change with its {spread}, over {finding.pairs} pairs of processes."]
     if finding.p is not None:
         other = "faster" if finding.verdict == "faster" else "slower"
-        lines += [f"p = {finding.p:.2g} is the probability of a change this large if the code were at most 1% {other}."]
+        meant = f"is the probability of a change at least this large if the code is at most 1% {other}"
+        lines += [f"p = {finding.p:.2g} {meant}."]
     return "".join(f"\n    {line}" for line in lines)
 
 
