@@ -114,7 +114,7 @@ def test_serve(bench, seed, form, backend, clients):
 @grid(
     form=("full",), backend=("torch", "jax"), serve=("numpy", "torch-trace", "onnx", "jax", "neuron"),
     sync_frequency=(1, 10),
-    bench=[  # the other backends serve more slowly; what serves matters more than what learns
+    bench=[  # other backends serve more slowly; the time depends more on the serving than on the learning backend
         dict(backend="torch", sync_frequency=10, serve=("torch-trace", "onnx", "jax")),
         dict(backend="jax", sync_frequency=10, serve="jax"),
     ],

@@ -21,7 +21,7 @@ from .common.checks import choose
 
 DEVICE = "neuron"
 DEVICE_FILES = "/dev/neuron*"
-SIZES = tuple(2**k for k in range(12))  # batch sizes, 1 to 2048 rows, that the backend compiles nets for
+SIZES = tuple(2**k for k in range(12))  # batch sizes, 1 to 2,048 rows, that the backend compiles nets for
 ABOUT, WEIGHTS, SUMS = "model.json", "weights.safetensors", "SHA256SUMS"
 
 

@@ -13,8 +13,8 @@ from .rule import FAILING, Finding, GateError, is_canary
 def parse_allowed(texts: Iterable[str], names: Collection[str] = ()) -> list[tuple[str, str]]:
     """Parse each ``ID-PATTERN=REASON``.
 
-    Ids may contain ``=``, so a pattern ends at the first ``=`` up to which it matches one of `names`. If it matches
-    none, it ends at the very first ``=``.
+    Ids may contain ``=``. The pattern is therefore the text before the first ``=`` at which that text matches one of
+    `names`. If it never does, the pattern is the text before the first ``=``.
     """
     allowed = []
     for text in texts:

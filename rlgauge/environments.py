@@ -20,10 +20,10 @@ from .process import started
 from .progress import Progress, to_stderr
 from .rule import GateError
 
-if sys.platform != "win32":  # where the gate only reports that it is not supported
+if sys.platform != "win32":  # on Windows, the gate only reports that it is not supported
     import fcntl
 
-KEPT = 2  # most recently used environments, of 2.3 GB each
+KEPT = 2  # most recently used environments; one may take several GB
 ELSEWHERE = "PIP_PREFIX", "PIP_PYTHON", "PIP_TARGET", "PIP_USER"  # variables that make pip install elsewhere
 INCLUDE = re.compile(r"^[ \t]*(?:-r|--requirement|-c|--constraint)[ \t=]*(\S+)", re.MULTILINE)
 

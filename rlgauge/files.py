@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-if sys.platform != "win32":  # where the gate only reports that it is not supported
+if sys.platform != "win32":  # on Windows, the gate only reports that it is not supported
     import fcntl
 
 RESERVED = 1 << 20  # bytes reserved for a file before anything is measured

@@ -54,7 +54,7 @@ def measure(gate: Gate, cases: Sequence[Case]) -> None:
 
 
 def not_measured(record: Record, reason: object) -> None:
-    """Note on a test why it has no counts, beside the note that it may have."""
+    """Add the reason why a test has no counts to its notes."""
     record.words = "; ".join(filter(None, [record.words, f"{NOT_MEASURED}: {reason}"]))
 
 

@@ -252,7 +252,7 @@ class Pairs:
     def close_prepared(
         self, workers: Sequence[Worker], name: str, replies: Sequence[Mapping[str, Any]], record: Record
     ) -> None:
-        """Let a test that cannot be timed on the other side run to its end: others would run inside it until then.
+        """End a test that cannot be timed on the other side: while it waits, other tests would run inside it.
 
         `replies` are the workers' replies to ``prepare``.
         """

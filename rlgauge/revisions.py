@@ -31,7 +31,7 @@ NEUTRAL = (  # settings without which the user's could run hooks, ask for a pass
 MAX_POINTER_SIZE = 1024  # bytes of a pointer file
 POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\n")
 
-if sys.platform != "win32":  # where the gate only reports that it is not supported
+if sys.platform != "win32":  # on Windows, the gate only reports that it is not supported
     import fcntl
 
 

@@ -28,8 +28,8 @@ Verdict = Literal["ok", "faster", "slower", "unchanged", "new", "gone", "skipped
 FAILING = ("slower", "gone", "error")
 INVALID = 2  # exit code of an invalid run
 CHANGED = "output changed"
-# Share of the level for an early end. The looks do not use it up, since the second includes the first's pairs: both
-# together use 0.79 to 0.88 of the level, in families of 1 to 200 tests (6 million simulated confirmations).
+# Share of the level for an early end. The looks leave that much unused, because they share pairs: together, both use
+# 0.79 to 0.88 of the level, in families of 1 to 200 tests (6 million simulated confirmations).
 EARLY_SHARE = 0.1
 # A rise in page faults or growth is reported if it exceeds both this margin and this share of base's count. On
 # identical code, in 40 pairs of 42 cases, 1 of 1,680 was reported for page faults and none for growth.

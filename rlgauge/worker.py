@@ -31,8 +31,8 @@ SAMPLES, LONG_SECONDS = 3, 1.0  # samples of a first timing, of which the fastes
 MEMORY_ROUNDS, MEMORY_SAMPLES, MEMORY_CALLS = 3, 5, 2  # repetitions, of which the smallest count is reported
 PR_SET_THP_DISABLE = 41  # from prctl.h
 HEAP_SHIFT: list[bytearray] = []  # kept alive until the process ends
-# Thresholds of garbage collection, and a first one during imports that none reaches. If it were disabled then, the gate
-# would not see that the project disables it.
+# Thresholds of garbage collection, and a first threshold that imports do not reach. Disabling it during imports would
+# hide that the project disables it.
 THRESHOLDS, UNREACHED = gc.get_threshold(), 1 << 24
 # A waiting test may have replaced the functions of the modules. Fake file systems replace these functions everywhere,
 # except inside partial objects.

@@ -91,7 +91,7 @@ class ProcgenVectorEnv(VectorEnv):
     Infos: ``level_seed`` i32[N], the level of the frame, and where an episode ended ``final_info``, like Gymnasium's
     SyncVectorEnv over environments with RecordEpisodeStatistics: ``{"episode": {"r": f64[N], "l": int[N]},
     "level_seed": i32[N], "level_complete": bool[N]}``. Each has a mask bool[N] named ``_level_seed``, ``_final_info``
-    and so on. RecordEpisodeStatistics itself also works around this environment.
+    and so on. You can also wrap this environment in RecordEpisodeStatistics itself.
 
     The games start in the constructor, and the seed determines everything that follows, for any number of threads.
 

@@ -117,7 +117,7 @@ class TrainStep(Learner):
         return loss, errors
 
     def state(self):
-        """Return what torch's learner does: both networks, Adam's moments of trained weights, and the step."""
+        """Return the same arrays as torch's learner: both networks, Adam's moments of trained weights, and the step."""
         untrained = self.untrained()
         return {name: value for name, value in super().state().items() if name not in untrained}
 

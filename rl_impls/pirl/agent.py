@@ -23,7 +23,7 @@ from .physics import ACTIONS, STATES
 ANY_SIZE = ("eager", "neuron")  # compilers whose nets take batches of any size
 SAME = "same"  # the backend that learns
 NO_GRADIENTS = "computes no gradients; train with --backend torch --serve {}"
-GRID = BatchGrid(2**k for k in range(12))  # batch sizes, 1 to 2048 rows, that nets are compiled for
+GRID = BatchGrid(2**k for k in range(12))  # batch sizes, 1 to 2,048 rows, that nets are compiled for
 
 
 @config

@@ -96,7 +96,7 @@ class Policy:
 class Update(Trained):
     """Gradient step on a batch; the buffers of weights and moments are donated to the compiled step.
 
-    ``config`` has ``params``, ``max_grad_norm`` and what the loss reads. ``loss(net, config, *batch)`` returns the
+    ``config`` has ``params``, ``max_grad_norm`` and the loss's constants. ``loss(net, config, *batch)`` returns the
     results of :func:`with_parts`; ``moments`` gives optax's name of each moment by its name in a state.
 
     Attributes:

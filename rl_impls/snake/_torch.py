@@ -126,8 +126,8 @@ def act(config, example, *, options, compiler):
 class Actor:
     """Greedy actions of a network, or random ones where ``explore``; takes and returns NumPy arrays.
 
-    `example` holds boards f32[N, O]. :meth:`refresh` copies the parameters `newest` into the network; they are empty if
-    the network is the one that learns.
+    `example` holds boards f32[N, O]. :meth:`refresh` copies the parameters `newest` into the network. `newest` is empty
+    if the actor uses the learner's own network.
     """
 
     def __init__(self, net, example, options, compiler, newest=()):

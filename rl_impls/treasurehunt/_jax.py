@@ -107,7 +107,8 @@ def make_update(config, options):
     """Return ``update(params, moments, target_params, *batch) -> params, moments, target_params, losses``, and Adam.
 
     Each agent's gradient is clipped by norm, Adam (Kingma and Ba 2015) updates the online net, and the target net moves
-    towards it: ``target += soft_update (online - target)``. The shapes of ``config["params"]`` tell one agent from N.
+    towards it: ``target += soft_update (online - target)``. The shapes of ``config["params"]`` show whether there is
+    one agent or N.
     """
     clip, adam = optax.clip_by_global_norm(config["max_grad_norm"]), optax.adam(config["learning_rate"])
     loss = make_loss(options, config.get("loss_reduction", "sum"))
@@ -135,7 +136,7 @@ def cosines_by_doubling(taus):
     """
     cos, sin = jnp.cos(jnp.pi * taus)[None], jnp.sin(jnp.pi * taus)[None]
     for _ in range(COSINES.bit_length() - 1):
-        # without the barrier every row recomputes the terms it is made of
+        # without the barrier, XLA recomputes all earlier terms for every row
         cos, sin = jax.lax.optimization_barrier((cos, sin))
         doubled = cos * cos[-1] - sin * sin[-1], sin * cos[-1] + cos * sin[-1]
         cos, sin = (jnp.concatenate(pair) for pair in zip((cos, sin), doubled))

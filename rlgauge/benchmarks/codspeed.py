@@ -1,4 +1,4 @@
-"""The option ``--codspeed``, by which hooks of a project may select tests: those of both selections are timed."""
+"""The option ``--codspeed``: hooks of a project may select different tests with and without it. Both are timed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def set_option(config: pytest.Config) -> None:
 def add_those_without_option(
     session: pytest.Session, collected: Sequence[pytest.Item], items: list[pytest.Item], own: object
 ) -> None:
-    """Add the benchmarks that hooks select if ``--codspeed`` is not set: with it, they may select fewer.
+    """Add the benchmarks that hooks select without ``--codspeed`` to `items`, which they have selected with it.
 
-    `items` are those that they have selected with it. The hooks get copies of the collected tests, since they may skip
-    them. `own` is the plugin whose hook is left out.
+    The hooks get copies of the collected tests, since they may mark tests as skipped. `own` is the plugin whose hook is
+    left out.
     """
     config = session.config
     if not config.stash[CHANGED]:

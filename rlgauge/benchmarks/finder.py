@@ -1,4 +1,4 @@
-"""Import finder of a worker: given packages come from given directories, and nothing that both sides would share."""
+"""Import finder of a worker: imports given packages from given directories, and nothing that both sides share."""
 
 from __future__ import annotations
 

@@ -112,17 +112,17 @@ class Project:
     def import_folders(self, benchmarks: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return the directories from which packages are imported, and those among them that are bases.
 
-        The first are pytest's ``pythonpath``, the repository's directories on ``sys.path`` and those of editable
-        installs, except those in `benchmarks`, which pytest itself adds; but with those in `helpers`. The bases need
-        not be on the path: pytest's root, the directory where it was started, that of the settings, and projects that
-        are installed as copies.
+        The first list has pytest's ``pythonpath``, the repository's directories on ``sys.path``, and those of editable
+        installs. It leaves out directories in `benchmarks`, which pytest itself adds, unless they are in `helpers`. The
+        bases are pytest's root, the directory where it was started, that of the settings, and projects that are
+        installed as copies. They need not be on the path.
         """
         bases = list(dict.fromkeys([self.root, self.start, self.settings, *self.copied_projects]))
         guessed = [base / "src" for base in bases if not trees.shadows_library(base / "src")]
         projects = [self.root, *self.copied_projects]
         guessed += [project / name for project in projects for name in trees.folders_of(project, self.project_modules)]
         on_path = [*installed.path_folders(), *installed.editable_folders()]
-        for checkout in installed.other_checkouts(self.root, self.top):  # the same directories, in this one
+        for checkout in installed.other_checkouts(self.root, self.top):  # their counterparts in this repository
             guessed += [self.root / path.relative_to(checkout) for path in on_path if path.is_relative_to(checkout)]
         candidates = (*on_path, *guessed, *bases)
         resolved = [path.resolve() for path in self.pythonpath]

@@ -71,7 +71,7 @@ const visible = (figure, view) =>
   figure.series.filter((one) => !view.off.has(one.backend) && !(one.form && view.offForms.has(one.form)));
 const flat = (lists) => lists.flat().flat().filter((value) => value != null);
 
-// Categories with points, top to bottom; labels stand beside the plot, or above each row on narrow screens.
+// Categories with points, top to bottom; labels are beside the plot, or above each row on narrow screens.
 function rows(figure, shown, view) {
   const used = [...new Set(shown.flatMap((one) => one.points.map((point) => point.at)))].sort((a, b) => a - b);
   const at = new Map(used.map((one, k) => [one, k])), names = used.map((one) => figure.labels.categories[one]);
