@@ -29,8 +29,8 @@ WORDS = {  # verdicts on a ratio with the interval [l, u], where a or more was p
     "needs ...": "this machine lacks the hardware, so the claim is not measured",
 }
 SLOWDOWN = (
-    "A slowdown may be promised, a < 1. It `holds` if the interval is narrow and either includes a or lies between 0.9 a "
-    "and 1.1 a. It is `refuted` if the whole interval lies below 0.9 a or above 1.1 a, and `unclear` otherwise."
+    "A slowdown may be promised, a < 1. It `holds` if the interval is narrow and either includes a or lies between 0.9 "
+    "a and 1.1 a. It is `refuted` if the whole interval lies below 0.9 a or above 1.1 a, and `unclear` otherwise."
 )
 
 
