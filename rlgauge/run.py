@@ -192,7 +192,7 @@ def open_gate(
     """
     source, sides = layout.source, layout.pair(commit, None)
     codes = layout.code(commit), layout.code(None)
-    known, gone, warnings = source.benchmarks_of(codes[0], sides[0])
+    known, gone, warnings = source.benchmarks_of(commit, codes[0], sides[0])
     checks = Checks(source, warnings)
     checks.compare_locks(codes)
     if may_be_gone is None:  # an anchor may be on another branch, such as that of a release

@@ -67,7 +67,8 @@ def file_of(**functions):
     )
 
 
-FILES = flat() | {FILE: file_of(old="kept"), "toy/sorting.py": work(**dict.fromkeys(NAMES, 100))}
+VERSIONED = "import subprocess\n\nsubprocess.run(['git', 'rev-parse', '--show-toplevel'], check=True)\n"
+FILES = flat() | {FILE: VERSIONED + file_of(old="kept"), "toy/sorting.py": work(**dict.fromkeys(NAMES, 100))}
 del FILES["benchmarks/test_sorting.py"]
 toy = tidy(FILES)
 

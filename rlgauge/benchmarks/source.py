@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -180,11 +181,11 @@ class Benchmarks(ProjectSides):
             worker.ask("listing", deselected=deselected)
             return worker.reply()
 
-    def benchmarks_of(self, code: Path, side: Side) -> tuple[list[str], list[str], list[str]]:
-        """Return the benchmarks that a revision selects, those among them that are gone on head, and warnings.
+    def benchmarks_of(self, commit: str, code: Path, side: Side) -> tuple[list[str], list[str], list[str]]:
+        """Return the benchmarks that a commit selects, those among them that are gone on head, and warnings.
 
-        The revision's own files, and its own pytest settings unless the run names paths, decide what it selects. `side`
-        provides the interpreter and environment variables.
+        The commit's own files, in `code`, and its own pytest settings unless the run names paths, decide what it
+        selects. `side` provides the interpreter and environment variables.
         """
         named = self.run is None or self.run.args_source.name == "ARGS"  # otherwise testpaths may name them
         code = code.resolve()  # pytest uses testpaths only if it starts in its root directory
@@ -199,10 +200,13 @@ class Benchmarks(ProjectSides):
         worker = self.worker_arguments(side.name, code, folder / "own", files, imports, finds_ini=finds)
         variables = {**side.variables, "PYTHONPATH": self.search_path(code, folder, imports)}
         own = replace(side, root=code, worker=worker, variables=variables, start=self.start_in(code))
+        revisions.make_repository(code, self.top, commit)  # a project may ask git for its version
         try:
             found = self.collect(own)
         except WorkerError as error:  # do not report anything as gone
             return [], [], [f"base's own benchmarks cannot be listed, so none is reported as gone: {error}"]
+        finally:
+            shutil.rmtree(code / ".git")
         warnings = [
             f"base's own benchmarks in {file} cannot be listed, so none is reported as gone: {reason}"
             for file, reason in found["broken"].items()
