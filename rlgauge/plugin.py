@@ -274,8 +274,9 @@ class Verdict(pytest.Item):
         return str(excinfo.value) if excinfo.errisinstance(NotPassed) else super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Report the test by its name alone, without a line number."""
-        return self.session.path, None, self.name
+        """Report the test by its file and its name in that file, without a line number."""
+        file, _, test = self.name.partition("::")
+        return self.config.rootpath / file, None, test
 
 
 def outcome_of(session: pytest.Session, run: Run) -> Outcome:

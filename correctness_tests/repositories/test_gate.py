@@ -96,6 +96,7 @@ def test_only_selected_tests_run_and_generated_files_are_on_both_sides(toy, gene
     toy.at("generated", {**generated, "toy/sorting.py": work(slow=101, kept=100), "conftest.py": IDS})
     ran = toy.gate("HEAD", tmp_path, "-vv", "-n", "2", "-k", "kept", rule=QUICK, code=0)
     assert "\ntoy: base toy/__init__.py, head toy/__init__.py\n" in ran.text
+    assert all(f"\n{name} PASSED " in ran.text for name in KEPT)
     assert ran.findings.keys() == {*KEPT, SAME, SLOWED}
     assert "generated files, copied from the working tree to both sides: toy/_version.py\n" in ran.text
     assert ran.seconds(KEPT[1]) == pytest.approx([5e-3] * 2, rel=0.05)  # of a call, not of its two iterations
