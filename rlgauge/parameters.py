@@ -133,14 +133,13 @@ def mismatches(known: MutableMapping[str, Described], found: Mapping[str, Descri
             if was == now:
                 continue
             same_test = values[function_of(identity), name]
-            reason = (
-                f"parameter {name} of {identity} differs between processes: {was[:SHOWN]} and {now[:SHOWN]}; sort the "
-                "values of parametrize, name them with ids=..., or seed those that are random"
-            )
+            reason = f"parameter {name} of {identity} differs between processes: {was[:SHOWN]} and {now[:SHOWN]}"
             if now in same_test.values():  # their order is arbitrary
-                reasons |= dict.fromkeys(same_test, reason)
+                hint = "sort the values of parametrize, name them with ids=..., or seed those that are random"
+                reasons |= dict.fromkeys(same_test, f"{reason}; {hint}")
             elif plain and was_plain:
-                reasons[identity] = reason
+                hint = "if it is random, seed it; if base and head read it from a file, add the file to benchmarks"
+                reasons[identity] = f"{reason}; {hint} in [tool.rlgauge]"
     return reasons
 
 

@@ -212,6 +212,8 @@ def test_parameters_from_a_set_are_errors_and_others_whose_repr_differs_per_proc
     words = note(ran, "test_sets.py::test_set[case0]")
     assert "parameter case of benchmarks/test_sets.py::test_set[case" in words
     assert "sort the values of parametrize" in words
+    words = note(ran, "test_sets.py::test_process_beside_an_object[one]")
+    assert "if base and head read it from a file, add the file to benchmarks" in words
 
 
 def test_an_id_may_contain_a_path_in_the_repository(toy, ran):
