@@ -100,11 +100,14 @@ def scratch(folder: Path | None) -> Iterator[Path]:
 def run_gate(repository: Path) -> int:
     """Run the gate in a repository, without the user's variables for pytest; return its exit code."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    with subprocess.Popen([sys.executable, "-m", *GATE, "--quiet"], cwd=repository, env=variables) as gate:
+    command = [sys.executable, "-m", *GATE, "--quiet"]
+    # in a session of its own, where Ctrl-C does not reach it: a second signal would interrupt its end
+    with subprocess.Popen(command, cwd=repository, env=variables, start_new_session=True) as gate:
         try:
             return gate.wait()
         except BaseException:
             gate.terminate()  # SIGTERM lets the gate end its workers and remove its files
+            gate.wait()  # after Ctrl-C, Popen does not wait
             raise
 
 

@@ -49,14 +49,16 @@ def test_the_demo_leaves_an_existing_folder_alone(tmp_path, monkeypatch, capsys)
     assert not list(tmp_path.iterdir())
 
 
-def test_an_interrupted_demo_lets_the_gate_tidy_up_and_leaves_the_repository_of_a_hook_alone(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
+def test_an_interrupted_demo_lets_the_gate_tidy_up_and_leaves_the_repository_of_a_hook_alone(tmp_path, number):
     users = Repository(tmp_path / "users", {"a.py": ""})
     before = users.git("rev-parse", "HEAD")
     hook = {"GIT_DIR": str(users.root / ".git"), "GIT_WORK_TREE": str(users.root)}
     variables = {**os.environ, **hook, "PYTEST_ADDOPTS": "-k none_of_these", "PYTEST_XDIST_WORKER": "gw0"}
-    with started([*COMMAND, "kept"], cwd=tmp_path, stderr=subprocess.STDOUT, env=variables) as process:
+    how = {"cwd": tmp_path, "stderr": subprocess.STDOUT, "env": variables, "start_new_session": True}
+    with started([*COMMAND, "kept"], **how) as process:
         assert eventually(lambda: list(tmp_path.glob("kept/.git/rlgauge/run-*/sides/head")), 60)
-        process.send_signal(signal.SIGTERM)
+        (os.kill if number == signal.SIGTERM else os.killpg)(process.pid, number)
         text, _ = process.communicate(timeout=60)
     assert process.returncode == 130, text
     assert "Traceback" not in text
