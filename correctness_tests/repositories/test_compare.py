@@ -9,19 +9,20 @@ import pytest
 from rlgauge.__main__ import main
 from rlgauge.revisions import measurement_lock
 
-from .made import INI, Repository, flat, tidy, with_numpy
+from .made import INI, Repository, flat, tidy
 
 FILE = "benchmarks/test_pace.py"
 TESTS = """import os
+import random
+from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import pytest
 from conftest import clock
 
 from toy import sorting
 
-NUMBERS = np.random.default_rng(0).random(50)
+NUMBERS = random.Random(0).sample(range(1000), 50)
 
 
 def test_early(benchmark):
@@ -36,7 +37,7 @@ def test_pace(benchmark, name):
 
 def test_other(benchmark):
     benchmark.extra_info |= {"items": 1, "unit": "lists"}
-    benchmark(np.sort, -NUMBERS)
+    benchmark(sorting.quick, NUMBERS)
 
 
 def test_broken(benchmark):
@@ -44,44 +45,44 @@ def test_broken(benchmark):
 
 
 def test_checked(benchmark):
-    benchmark(np.sort, NUMBERS)
+    benchmark(sorting.quick, NUMBERS)
     raise AssertionError("unsorted")
 
 
 @pytest.mark.parametrize("scatter", [0.01, 0.5])
 def test_long(benchmark, scatter):
     def long():
-        clock.now += 2 + scatter * np.random.default_rng().random()
+        clock.now += 2 + scatter * random.SystemRandom().random()
         return scatter
 
     benchmark(long)
 
 
-@pytest.mark.parametrize("size", [1000, 8_000_000])
+@pytest.mark.parametrize("size", [640_000, 64_000_000])
 def test_held(benchmark, size):
     compiled = Path(__file__).with_name("held.compiled")
     if not compiled.exists():  # in the first process of a side
-        np.ones(20_000_000)
+        b"1" * 160_000_000
         compiled.touch()
 
     def held():
-        np.sort(np.zeros(40_000))  # a long call on the fake clock, so that few are made
-        return float(np.ones(size).sum())
+        clock.now += 0.04  # a long call, so that few are made
+        return len(b"1" * size)
 
     benchmark(held)
 
 
 @pytest.mark.parametrize("side", ["a", "b"])
 def test_threads(benchmark, side):
-    benchmark(np.sort, NUMBERS)
+    benchmark(sorting.quick, NUMBERS)
     threads = 100 * int(os.environ["OMP_NUM_THREADS"]) + len(os.sched_getaffinity(0))  # and number of cores
     benchmark.extra_info["figures"] = {"threads": threads}
 
 
 @pytest.mark.parametrize("by", [0.0, 1e-9], ids=["exact", "rounded"])
 def test_close(benchmark, by):
-    benchmark(lambda: np.sort(NUMBERS) + by)
-    benchmark.extra_info["figures"] = {"waits": np.float32(2 if by else 6)}
+    benchmark(lambda: [number + by for number in sorting.quick(NUMBERS)])
+    benchmark.extra_info["figures"] = {"waits": Fraction(2 if by else 6)}
 
 
 @pytest.mark.parametrize("iterations", [1, 10])
@@ -93,18 +94,15 @@ def test_absent(benchmark):
     pytest.importorskip("no_such_module", reason="no_such_module is not installed")
 """
 
-MORE = """import numpy as np
-
-
-def test_same(benchmark):
-    benchmark(np.sort, np.zeros(50))
+MORE = """def test_same(benchmark):
+    benchmark(sorted, [2, 1])
 """
 DESELECTS = """
 
 def pytest_collection_modifyitems(items):
     items[:] = [item for item in items if "threads" not in item.name]
 """
-FILES = {**with_numpy(flat(quick=1, twice=200)), **INI, FILE: TESTS, "benchmarks/more.py": MORE}
+FILES = {**flat(quick=1, twice=200), **INI, FILE: TESTS, "benchmarks/more.py": MORE}
 FILES["benchmarks/conftest.py"] += DESELECTS
 repository = tidy(FILES)
 
@@ -143,8 +141,8 @@ MEASURED = [
     comparison("iterations", "*iterations[1]", "*iterations[10]"),
     comparison("not the same", "*[exact]", "*[rounded]", outputs="same"),
     comparison("spread", "*long[0.5]", "*long[0.01]", measure="spread", outputs="ignore"),
-    comparison("allocated", "*held[8000000]", "*held[1000]", measure="allocated", outputs="ignore"),
-    comparison("peak", "*held[8000000]", "*held[1000]", measure="peak_rss", outputs="ignore"),
+    comparison("allocated", "*held[64000000]", "*held[640000]", measure="allocated", outputs="ignore"),
+    comparison("peak", "*held[64000000]", "*held[640000]", measure="peak_rss", outputs="ignore"),
     comparison("differ", "*long[0.5]", "*long[0.01]"),
     comparison("broken", "test_broken", "*slow]"),
     comparison("checked", "*slow]", "test_checked"),
@@ -319,7 +317,7 @@ def test_rank_by_memory_measures_each_test_in_processes_of_its_own(repository, t
     options = "--measure=peak_rss", "--outputs=ignore", "--minutes=0", "--json", tmp_path / "out.json"
     repository.output(0, "rlgauge", "rank", "*slow]", "*held[*", *options)
     speedups = json.loads(options[-1].read_text())["speedups"]
-    assert max(speedups[f"{FILE}::test_held[8000000]"]) < 0.85 < min(speedups[f"{FILE}::test_held[1000]"])
+    assert max(speedups[f"{FILE}::test_held[64000000]"]) < 0.85 < min(speedups[f"{FILE}::test_held[640000]"])
 
 
 MORE_SAME = "benchmarks/more.py::test_same"  # in a file that pytest does not collect by itself
