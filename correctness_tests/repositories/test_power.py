@@ -2,6 +2,7 @@
 
 import math
 import re
+import signal
 
 import pytest
 
@@ -74,22 +75,24 @@ def broken(function):
     raise KeyError("weights")
 """
 RULE_OF_TWO = "--rule=screen=1,confirm=1,looks=1,blocks=2,level=0.5"
-BRIEF = ("--minutes=0.1", RULE_OF_TWO, "benchmarks", "-k", "slow")
+BRIEF = ("--minutes=0.001", RULE_OF_TWO, "benchmarks", "-k", "slow")
 TEST = "benchmarks/test_sorting.py::test_slow"
 
 toy = tidy(flat() | INI | {"benchmarks/faults.py": FAULTS})
 
 
 def test_slowdowns_and_faults_are_found(toy):
-    # BRIEF is enough time for the two pairs of a verdict
-    text = toy.output(0, "rlgauge", "power", *BRIEF, "--fault=benchmarks.faults:doubled=*::test_slow")
+    command = "rlgauge", "power", *BRIEF, "--fault=benchmarks.faults:doubled=*::test_slow"
+    text = toy.interrupted("power: 1 pair", signal.SIGKILL, *command, "--minutes=10", PYTHONUNBUFFERED="1")
+    assert re.search(r", about \d+ min left$", text, re.M)
+    text = toy.output(0, *command)  # BRIEF is enough time for another pair
     same, two, five, ten = (cells(text)[name][0] for name in ("0%, the same code", "2%", "5%", "10%"))
     assert same.startswith("0/")
     assert two.split("/")[0] == two.split("/")[1].split()[0]
     (fault,) = [name for name in cells(text) if name.startswith("benchmarks.faults:doubled`")]
     assert float(re.search(r"\(x ([\d.]+)", fault)[1]) == pytest.approx(2, abs=0.03)  # the clock's pace varies
     assert two == five == ten == cells(text)[fault][0]
-    assert "pairs of 1 benchmark." in text
+    assert "\n2 pairs of 1 benchmark.\n" in text
     pairs = [line for line in power.read(toy.root / ".rlgauge" / "power.jsonl") if line["what"] == "pair"]
     measured = [math.exp(pair["log_ratios"][TEST]["0.1"]) for pair in pairs]
     assert measured == pytest.approx([1.1] * len(pairs), abs=0.03)
