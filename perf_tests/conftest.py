@@ -5,7 +5,6 @@ Inside an rlgauge worker (``IN_WORKER``) these hooks measure no limits and print
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping
@@ -27,7 +26,6 @@ if TYPE_CHECKING:  # not at run time: NumPy reads its number of threads on impor
 
 ROOT = Path(__file__).parents[1]
 IN_WORKER = SIDE in os.environ  # this process times benchmarks for rlgauge
-MEASURED = "RLGAUGE_LIMITS"  # environment variable with the machine's limits as JSON
 LIMITS = pytest.StashKey[Mapping[str, float]]()
 TABLE_OPTIONS = tuple(f"--benchmark-{name}" for name in ("columns", "sort", "group-by", "name", "verbose", "cprofile"))
 
@@ -66,13 +64,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def limits(pytestconfig: pytest.Config, threads: int) -> Mapping[str, float]:
     """Peak FLOP/s and memory bandwidth of this machine.
 
-    They come from the environment if ``perf_tests.run`` has measured them, and are measured now otherwise. Empty inside
-    an rlgauge worker and with ``--benchmark-disable``.
+    Empty inside an rlgauge worker and with ``--benchmark-disable``.
     """
     if IN_WORKER or pytestconfig.getoption("benchmark_disable"):
         return {}
-    given = os.environ.get(MEASURED)
-    found = pytestconfig.stash[LIMITS] = json.loads(given) if given else machine_limits.here(threads)
+    found = pytestconfig.stash[LIMITS] = machine_limits.here(threads)
     return found
 
 

@@ -22,11 +22,10 @@ from rl_impls import backends
 from rlgauge.command import ended
 from rlgauge.files import reserved
 
-from .conftest import MEASURED
 from .report.table import text_tables, warnings, wrapped
 from .rows import machine_of
 from .suite import process
-from .suite.limits import here
+from .suite.limits import MEASURED, here
 
 ROOT = Path(__file__).parents[1]
 ROOM = 64 << 20  # maximum size of the merged JSON in bytes
