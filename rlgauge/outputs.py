@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .output_files import UNKNOWN
+
+if TYPE_CHECKING:
+    import numpy as np  # takes a fifth of the start-up time, and is needed only if there are outputs
 
 KINDS = "biufcUSMm"  # kinds of dtypes: numbers, text and times
 
@@ -39,6 +40,8 @@ def read(path: Path) -> Output:
 
 def array(data: bytes, start: int, *, dtype: str, shape: list[int], offset: int) -> np.ndarray[Any, Any]:
     """Return an array that shares the memory of `data`, which holds arrays from byte `start` on."""
+    import numpy as np
+
     kind = np.dtype(dtype)
     if kind.kind not in KINDS:
         raise ValueError(f"unsupported dtype {dtype!r}")
@@ -71,6 +74,8 @@ def equal_structures(first: Any, second: Any) -> bool:
 
 def close(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], tolerance: float) -> bool:
     """Return whether arrays have the same shape and dtype, and equal values, within the tolerance if inexact."""
+    import numpy as np
+
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if not np.issubdtype(a.dtype, np.inexact):
