@@ -44,7 +44,8 @@ def fingerprints(sides: Sequence[Side], folder: Path, outputs: Sequence[str]) ->
 
 def hash_of_installed() -> str:
     """Return a hash of the installed packages and their versions."""
-    packages = {(name.lower(), package.version) for package in metadata.distributions() if (name := name_of(package))}
+    found = [package.metadata for package in metadata.distributions()]  # each access parses a file
+    packages = {(each["Name"].lower(), each["Version"]) for each in found if each and "Name" in each}
     return hash_lines([f"{name} {version}" for name, version in sorted(packages)])
 
 

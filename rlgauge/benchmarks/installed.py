@@ -96,7 +96,7 @@ def copied_projects(top: Path, projects: Sequence[Path]) -> tuple[list[Path], di
     for distribution in metadata.distributions():
         folder, editable = source_of(distribution)
         if folder is None or not folder.is_dir():  # from an index, or a wheel
-            named = by_name.get(normalised(name_of(distribution) or ""))
+            named = by_name.get(normalised(name_of(distribution) or "")) if by_name else None
             folder = named if named and is_copy(distribution) else None
         if folder and folder.is_dir() and folder.is_relative_to(top):
             files = distribution.files or []

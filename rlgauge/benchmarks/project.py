@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -122,7 +123,7 @@ class Project:
         projects = [self.root, *self.copied_projects]
         guessed += [project / name for project in projects for name in trees.folders_of(project, self.project_modules)]
         on_path = [*installed.path_folders(), *installed.editable_folders()]
-        for checkout in installed.other_checkouts(self.root, self.top):  # their counterparts in this repository
+        for checkout in self.other_checkouts:  # their counterparts in this repository
             guessed += [self.root / path.relative_to(checkout) for path in on_path if path.is_relative_to(checkout)]
         candidates = (*on_path, *guessed, *bases)
         resolved = [path.resolve() for path in self.pythonpath]
@@ -135,6 +136,11 @@ class Project:
                 if not added and (benchmarks or not is_test_folder(Path(folder).name)):
                     folders.append(folder)
         return list(dict.fromkeys(folders)), [self.relative(base) for base in bases]
+
+    @cached_property
+    def other_checkouts(self) -> list[Path]:
+        """Directories outside the repository from which the nearest project is installed as editable."""
+        return installed.other_checkouts(self.root, self.top)
 
     def refuse_compiled(self, benchmarks: Sequence[str]) -> None:
         """Raise GateError for a compiled file of the packages under test that git does not track."""

@@ -177,7 +177,11 @@ def has_module(folder: Path, name: str) -> bool:
 
 def shadows_library(folder: Path) -> bool:
     """Return whether a directory, if it were on the import path, would hide modules of the standard library."""
-    return any(has_module(folder, name) for name in sys.stdlib_module_names)
+    try:
+        names = {name.removesuffix(".py") for name in os.listdir(folder)}
+    except OSError:  # there is no such directory
+        return False
+    return any(has_module(folder, name) for name in names & sys.stdlib_module_names)
 
 
 def import_roots(tree: Path, folders: Sequence[str]) -> list[Path]:
