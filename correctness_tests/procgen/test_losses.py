@@ -49,15 +49,31 @@ def test_gradient_matches_finite_differences(op, form):
     assert_is_gradient(found, loss, params, 1e-3)
 
 
-@pytest.mark.parametrize("make", [ppo_update, a2c_update])
-def test_accumulated_gradients_equal_those_of_the_whole_batch(make):
-    problem, results = make(0, 300), []  # images: two parts of unequal size
-    for way in ("at_once", "accumulated"):
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # which torch.compile reads
+@pytest.mark.parametrize(
+    ("make", "backend"),
+    quick(
+        [(ppo_update, "torch"), (a2c_update, "torch")],
+        [(ppo_update, "torch"), (a2c_update, "torch"), (a2c_update, "torch-compile")],
+    ),
+)
+def test_accumulated_gradients_equal_those_of_the_whole_batch(make, backend):
+    problem, results = make(0, 320), []  # images: two parts
+    for way, on in (("at_once", "torch"), ("accumulated", backend)):
         config = problem.config | UNCLIPPED
-        update, call = updates.learner("procgen", problem.op, "torch", config, problem.args, exact=True, gradients=way)
+        update, call = updates.learner("procgen", problem.op, on, config, problem.args, exact=True, gradients=way)
         results.append((call(problem.args), update.parts, *gradient_of(update.net).values()))
     for got, wanted in zip(*results, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("images", "wanted"), [(100, 1), (200, 1), (256, 1), (257, 1), (300, 2), (320, 2), (1024, 4), (1025, 5)]
+)
+def test_a_batch_is_split_into_equal_parts_unless_they_would_be_small(images, wanted):
+    from rl_impls.procgen._torch import parts_of
+
+    assert parts_of(images, 256) == wanted
 
 
 @pytest.mark.parametrize(

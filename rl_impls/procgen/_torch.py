@@ -4,6 +4,7 @@ Builders take the arguments that :mod:`._numpy` describes.
 """
 
 import functools
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -14,7 +15,7 @@ from ._numpy import STD_EPS
 from .net import net_of
 from .torch_net import IMAGES, Policy, acting_net, compile_net, make_net, to_device
 
-PART_SIZES = {"nature": 256, "residual": 64}  # images whose activations fit into a processor's cache
+PART_SIZES = {"nature": 256, "residual": 64}  # most images whose activations fit into a processor's cache
 RMSPROP = {"loop": {"foreach": False}, "fused": {"foreach": True}}  # torch has no fused RMSProp
 
 
@@ -95,11 +96,20 @@ def compute_vtrace(log_ratios, rewards, values, next_values, terminated, truncat
     return vs, rhos * (rewards + gamma * next_vs - values)
 
 
+def parts_of(batch_size, most):
+    """Return into how many parts of ``most / 2`` to ``most`` images to split a batch; 1 if no such size divides it.
+
+    The parts are equal, because ``torch.compile`` compiles for one batch size.
+    """
+    sizes = (size for size in range(most, most // 2 - 1, -1) if batch_size % size == 0)
+    return batch_size // next(sizes, batch_size)
+
+
 class Update(Trained):
     """Gradient step on a batch: forward pass, loss, backward pass, clipping of the gradient norm, optimiser step.
 
-    The loss is a mean over the batch. With the option ``gradients="accumulated"``, a CPU computes it part by part, and
-    sums the gradients.
+    The loss is a mean over the batch. With the option ``gradients="accumulated"``, a CPU computes it in equal parts,
+    and averages their gradients.
 
     With several processes, gradients are averaged over all before they are clipped.
 
@@ -115,8 +125,8 @@ class Update(Trained):
         super().__init__(config["params"], lambda params: make_net(params, options, compiler), *optimizer)
         self.options, self.compiler, self.loss, self.to_images = options, compiler, loss, IMAGES[options.images]
         accumulated = options.gradients == "accumulated" and place(compiler) == "cpu"
-        self.part_size = PART_SIZES[net_of(config["params"])] if accumulated else len(obs)
-        self.compiled = compiler.compile(self.net, (self.to_images(obs[: self.part_size]),))
+        self.num_parts = parts_of(len(obs), PART_SIZES[net_of(config["params"])]) if accumulated else 1
+        self.compiled = compiler.compile(self.net, (self.to_images(obs[: len(obs) // self.num_parts]),))
         self.max_grad_norm, self.foreach = config["max_grad_norm"], FOREACH[options.optimizer]
         self.set_to_none = options.zero_grad == "none"
         self.distributed = config.get("processes", 1) > 1
@@ -124,14 +134,13 @@ class Update(Trained):
     def __call__(self, obs, *rest):
         """Update on obs u8[B, 64, 64, 3] and the loss's other arguments; return the loss before the step, f32[]."""
         self.zero_grad()
-        means = []
-        for part, *rest_of_part in zip(*(column.split(self.part_size) for column in (obs, *rest))):
-            share = len(part) / len(obs)
+        losses = []
+        for part, *rest_of_part in zip(*(column.unflatten(0, (self.num_parts, -1)) for column in (obs, *rest))):
             loss, parts = self.loss(*self.run(self.compiled, part), *rest_of_part)
-            (share * loss).backward()
-            means.append(share * torch.cat([loss.detach()[None], parts]))
+            (loss / self.num_parts).backward()
+            losses.append(torch.cat([loss.detach()[None], parts]))
         self.step()
-        loss, self.parts = sum(means).split([1, 3])
+        loss, self.parts = torch.stack(losses).mean(dim=0).split([1, 3])
         return loss[0]
 
     def run(self, net, obs):
@@ -206,6 +215,7 @@ class ImpalaUpdate(Update):
     """
 
     def __init__(self, config, obs, loss, optimizer, options, compiler):
+        options = replace(options, gradients="at_once")  # V-trace needs the values of the whole rollout
         super().__init__(config, obs.flatten(0, 1), loss, optimizer, options, compiler)
         constants = select(config, "gamma", "rho_bar", "c_bar")
         self.vtrace = ADVANTAGES[options.advantages](functools.partial(compute_vtrace, **constants))

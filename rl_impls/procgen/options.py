@@ -26,8 +26,8 @@ class Options:
             (torch).
         acting_weights: act with the learned weights, which autocast casts in each call, or with a copy that is cast
             once per rollout (torch).
-        gradients: compute them on the whole batch, or on parts whose activations fit into the cache, and sum them: PPO
-            and A2C (torch on a CPU).
+        gradients: compute them on the whole batch, or on equal parts whose activations fit into the cache, and average
+            them: PPO, A2C and A3C (torch on a CPU).
         advantages: compute one environment after the other, or all at once in each step (numpy and torch).
         frames: allocate an array in each step and copy all of them to the rollout at its end, or have the environment
             write its frames into the rollout.
