@@ -62,7 +62,7 @@ def limits_in_words(limits: Mapping[str, float]) -> str:
     units = {"flops": "FLOP/s", "bytes": "B/s"}
     split = [(name.rpartition("_"), value) for name, value in limits.items()]
     return ", ".join(
-        f"{name.replace('_', ' ')} {re.sub('(?=[kMGT]?$)', ' ', quantity(value), count=1)}{units[unit]}"
+        f"{name.replace('_', ' ')} {quantity(value, ' ')}{units[unit]}"
         for (name, _, unit), value in split
         if unit in units
     )

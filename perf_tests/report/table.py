@@ -24,13 +24,13 @@ PLAIN = (
 UNBROKEN = re.compile(r"(?<=\d) (?=µs\b|ms\b|s\b)")  # spaces between a number and its unit
 
 
-def quantity(value: float) -> str:
-    """Format three significant digits with a prefix: 12.3k, 4.56M."""
+def quantity(value: float, space: str = "") -> str:
+    """Format three significant digits with a prefix, and `space` before the prefix and a unit: 12.3k, 4.56M."""
     rounded = float(f"{value:.3g}")  # first, because 999.6 is 1k and not 1e+03
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if rounded >= factor:
-            return f"{rounded / factor:.3g}{prefix}"
-    return f"{rounded:.3g}"
+            return f"{rounded / factor:.3g}{space}{prefix}"
+    return f"{rounded:.3g}{space}"
 
 
 def duration(seconds: float) -> str:
