@@ -35,3 +35,4 @@ def test_wrong_file_is_an_error_that_names_the_command(tmp_path, text, words):
     with pytest.raises(GateError) as error:
         read(file, KINDS, "a command")
     assert str(error.value).startswith(f"{file}: not a file that a command writes: {words}")
+    assert str(error.value).endswith("; give another file")  # the option's name depends on the command

@@ -33,9 +33,9 @@ def read(file: Path, kinds: Collection[str], command: str) -> list[dict[str, Any
     except FileNotFoundError as error:
         raise GateError(f"nothing has been measured yet; run: {command}") from error
     except OSError as error:
-        raise GateError(f"{file}: cannot be read: {error.strerror}; give another --file") from error
+        raise GateError(f"{file}: cannot be read: {error.strerror}; give another file") from error
     except (ValueError, KeyError, TypeError) as error:
         number = len(lines) + isinstance(error, json.JSONDecodeError)
         wrong = f"{file}: not a file that {command} writes: line {number}: {error}"
-        raise GateError(f"{wrong}; give another --file") from error
+        raise GateError(f"{wrong}; give another file") from error
     return lines
