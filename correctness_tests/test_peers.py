@@ -201,16 +201,16 @@ def assert_same_gradient(agent, ours, loops):
 
 @pytest.mark.parametrize("net", ["nature", "residual"])
 def test_ppo_loss_of_the_peers_equals_ours(net, loops, seed):
-    from rl_impls.procgen._torch import normalised, ppo_loss
+    from rl_impls.procgen._torch import ppo_loss
 
     problem = procgen.ppo_update(seed, BATCH_SIZE, net)
     config = in_float64(dict(problem.config))
     built = build(replace(problem, config=config, args=in_float64(problem.args)), "naive", "torch")
     ours, (obs, actions, log_probs, advantages, returns) = built.op, built.args
     constants = {name: config[name] for name in ("clip", "value_weight", "entropy_weight")}
+    constants["mean_and_std"] = lambda x: (x.mean(), x.std())  # the peers use Bessel's correction
     logits, values = ours.run(ours.net, obs)
-    scaled = normalised(advantages, advantages.mean(), advantages.std())  # the peers use Bessel's correction
-    wanted, _ = ppo_loss(logits, values, actions, log_probs, scaled, returns, **constants)
+    wanted, _ = ppo_loss(logits, values, actions, log_probs, advantages, returns, **constants)
     wanted.backward()
     agent = {"nature": loops.nature, "residual": loops.impala_cnn}[net]().double()
     loops.load(agent, config["params"])

@@ -11,7 +11,7 @@ from correctness_tests.quick import quick
 from correctness_tests.reference import in_float64
 from correctness_tests.updates import assert_is_gradient, gradient_of
 from rl_impls.procgen import _numpy
-from rl_impls.procgen.problem import a2c_update, ppo_update
+from rl_impls.procgen.problem import a2c_update, impala_update
 
 UNCLIPPED = {"max_grad_norm": 1e9}
 POLICY = {"value_weight": 0.0, "entropy_weight": 0.0, **UNCLIPPED}
@@ -49,31 +49,15 @@ def test_gradient_matches_finite_differences(op, form):
     assert_is_gradient(found, loss, params, 1e-3)
 
 
-@pytest.mark.filterwarnings("ignore:The .grad attribute")  # which torch.compile reads
-@pytest.mark.parametrize(
-    ("make", "backend"),
-    quick(
-        [(ppo_update, "torch"), (a2c_update, "torch")],
-        [(ppo_update, "torch"), (a2c_update, "torch"), (a2c_update, "torch-compile")],
-    ),
-)
-def test_accumulated_gradients_equal_those_of_the_whole_batch(make, backend):
-    problem, results = make(0, 320), []  # images: two parts
-    for way, on in (("at_once", "torch"), ("accumulated", backend)):
+@pytest.mark.parametrize(("make", "batch_size"), [(a2c_update, 1100), (impala_update, 1024)])
+def test_small_passes_give_the_loss_and_gradient_of_one_pass(make, batch_size):
+    problem, results = make(0, batch_size), []
+    for passes in ("one", "small"):
         config = problem.config | UNCLIPPED
-        update, call = updates.learner("procgen", problem.op, on, config, problem.args, exact=True, gradients=way)
+        update, call = updates.learner("procgen", problem.op, "torch", config, problem.args, exact=True, passes=passes)
         results.append((call(problem.args), update.parts, *gradient_of(update.net).values()))
-    for got, wanted in zip(*results, strict=True):
+    for wanted, got in zip(*results, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("images", "wanted"), [(100, 1), (200, 1), (256, 1), (257, 1), (300, 2), (320, 2), (1024, 4), (1025, 5)]
-)
-def test_a_batch_is_split_into_equal_parts_unless_they_would_be_small(images, wanted):
-    from rl_impls.procgen._torch import parts_of
-
-    assert parts_of(images, 256) == wanted
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,17 @@ Builders take the arguments that :mod:`._numpy` describes.
 """
 
 import functools
-from dataclasses import replace
 
 import torch
 from torch import nn
 
-from ..common.torch_learner import AT_ONCE, FOREACH, Trained, autocast, place
+from ..common.torch_learner import AT_ONCE, FOREACH, Trained, autocast
 from . import group
 from ._numpy import STD_EPS
 from .net import net_of
 from .torch_net import IMAGES, Policy, acting_net, compile_net, make_net, to_device
 
-PART_SIZES = {"nature": 256, "residual": 64}  # most images whose activations fit into a processor's cache
+ONE_PASS, SMALL_PASS = 1024, 256  # images: most in one pass through the nature net, and in each pass of a larger batch
 RMSPROP = {"loop": {"foreach": False}, "fused": {"foreach": True}}  # torch has no fused RMSProp
 
 
@@ -58,19 +57,19 @@ def mean_and_std(x):
     return x.mean(), x.std(correction=0)
 
 
-def normalised(advantages, mean, std):
-    """Scale advantages with this mean and standard deviation to 0 and 1.  f[B], f, f -> f[B]"""
-    return (advantages - mean) / (std + STD_EPS)
-
-
-def ppo_loss(logits, values, actions, log_probs, advantages, returns, *, clip, value_weight, entropy_weight):
+def ppo_loss(
+    logits, values, actions, log_probs, advantages, returns, *,
+    clip, value_weight, entropy_weight, mean_and_std=mean_and_std,
+):  # fmt: skip
     """PPO's loss (Schulman et al. 2017) from the net's outputs; see :func:`._numpy.ppo_loss`.  -> f, and parts f[3]
 
-    ``logits`` f[B, A], ``values`` f[B], ``actions`` i[B], ``log_probs`` f[B] under the policy that acted, normalised
-    ``advantages`` f[B], ``returns`` f[B].
+    ``logits`` f[B, A], ``values`` f[B], ``actions`` i[B], ``log_probs`` f[B] under the policy that acted,
+    ``advantages`` f[B], ``returns`` f[B]. Advantages are normalised with ``mean_and_std(advantages)``.
     """
     new_log_probs, entropy = log_probs_and_entropy(logits, actions)
     ratios = (new_log_probs - log_probs).exp()
+    mean, std = mean_and_std(advantages)
+    advantages = (advantages - mean) / (std + STD_EPS)
     policy_loss = torch.maximum(-advantages * ratios, -advantages * ratios.clamp(1 - clip, 1 + clip)).mean()
     return with_parts(policy_loss, value_loss(values, returns), entropy, value_weight, entropy_weight)
 
@@ -96,20 +95,8 @@ def compute_vtrace(log_ratios, rewards, values, next_values, terminated, truncat
     return vs, rhos * (rewards + gamma * next_vs - values)
 
 
-def parts_of(batch_size, most):
-    """Return into how many parts of ``most / 2`` to ``most`` images to split a batch; 1 if no such size divides it.
-
-    The parts are equal, because ``torch.compile`` compiles for one batch size.
-    """
-    sizes = (size for size in range(most, most // 2 - 1, -1) if batch_size % size == 0)
-    return batch_size // next(sizes, batch_size)
-
-
 class Update(Trained):
     """Gradient step on a batch: forward pass, loss, backward pass, clipping of the gradient norm, optimiser step.
-
-    The loss is a mean over the batch. With the option ``gradients="accumulated"``, a CPU computes it in equal parts,
-    and averages their gradients.
 
     With several processes, gradients are averaged over all before they are clipped.
 
@@ -124,40 +111,38 @@ class Update(Trained):
     def __init__(self, config, obs, loss, optimizer, options, compiler):
         super().__init__(config["params"], lambda params: make_net(params, options, compiler), *optimizer)
         self.options, self.compiler, self.loss, self.to_images = options, compiler, loss, IMAGES[options.images]
-        accumulated = options.gradients == "accumulated" and place(compiler) == "cpu"
-        self.num_parts = parts_of(len(obs), PART_SIZES[net_of(config["params"])]) if accumulated else 1
-        self.compiled = compiler.compile(self.net, (self.to_images(obs[: len(obs) // self.num_parts]),))
+        self.compiled = compiler.compile(self.net, (self.to_images(obs),))
+        eager = compiler.backend == "torch"
+        self.small_passes = options.passes == "small" and eager and net_of(config["params"]) == "nature"
         self.max_grad_norm, self.foreach = config["max_grad_norm"], FOREACH[options.optimizer]
         self.set_to_none = options.zero_grad == "none"
         self.distributed = config.get("processes", 1) > 1
 
     def __call__(self, obs, *rest):
         """Update on obs u8[B, 64, 64, 3] and the loss's other arguments; return the loss before the step, f32[]."""
-        self.zero_grad()
-        losses = []
-        for part, *rest_of_part in zip(*(column.unflatten(0, (self.num_parts, -1)) for column in (obs, *rest))):
-            loss, parts = self.loss(*self.run(self.compiled, part), *rest_of_part)
-            (loss / self.num_parts).backward()
-            losses.append(torch.cat([loss.detach()[None], parts]))
-        self.step()
-        loss, self.parts = torch.stack(losses).mean(dim=0).split([1, 3])
-        return loss[0]
+        loss, self.parts = self.loss(*self.outputs(obs), *rest)
+        return self.step(loss)
+
+    def outputs(self, obs):
+        """Return logits f32[B, A] and values f32[B] of a batch u8[B, 64, 64, 3], with their gradients."""
+        if not self.small_passes or len(obs) <= ONE_PASS:
+            return self.run(self.compiled, obs)
+        return map(torch.cat, zip(*(self.run(self.compiled, part) for part in obs.split(SMALL_PASS))))
 
     def run(self, net, obs):
         """Run a net with the option ``precision``.  [B, 64, 64, 3] -> logits f32[B, A], values f32[B]"""
         with autocast(self.options, self.compiler):
             return net(self.to_images(obs))
 
-    def zero_grad(self):
-        """Fill gradients with zeros or drop them, by the option ``zero_grad``."""
+    def step(self, loss):
+        """Backpropagate a loss f32[], clip the gradient and step; return the detached loss."""
         self.optimizer.zero_grad(set_to_none=self.set_to_none)
-
-    def step(self):
-        """Clip the gradient and step."""
+        loss.backward()
         if self.distributed:
             group.average_gradients(self.parameters)
         nn.utils.clip_grad_norm_(self.parameters, self.max_grad_norm, foreach=self.foreach)
         self.optimizer.step()
+        return loss.detach()
 
     def to_device(self, *columns):
         """Copy NumPy arrays, images first, to the backend's device."""
@@ -177,24 +162,17 @@ class Update(Trained):
             return self.run(self.net, *self.to_device(obs))[1].cpu().numpy()
 
 
-class PpoUpdate(Update):
-    """Gradient step with PPO's loss; with several processes, advantages are normalised over the batches of all."""
-
-    def __call__(self, obs, actions, log_probs, advantages, returns):
-        """Update on one minibatch, see :func:`ppo_update`; return the loss before the step, f32[]."""
-        mean, std = (group.mean_and_std if self.distributed else mean_and_std)(advantages)
-        return super().__call__(obs, actions, log_probs, normalised(advantages, mean, std), returns)
-
-
 def ppo_update(config, example, *, options, compiler):
     """Build PPO's update: Adam with a clipped gradient norm (Schulman et al. 2017).
 
     obs u8[B, 64, 64, 3], actions i32[B], log_probs f32[B], advantages f32[B], returns f32[B] -> f32[], the loss before
-    the update
+    the update. With several processes, advantages are normalised over the batches of all.
     """
     constants = select(config, "clip", "value_weight", "entropy_weight")
+    if config.get("processes", 1) > 1:
+        constants["mean_and_std"] = group.mean_and_std
     loss = compiler.compile(functools.partial(ppo_loss, **constants), example)
-    return PpoUpdate(config, example[0], loss, adam(config, options), options, compiler)
+    return Update(config, example[0], loss, adam(config, options), options, compiler)
 
 
 def a2c_update(config, example, *, options, compiler):
@@ -215,7 +193,6 @@ class ImpalaUpdate(Update):
     """
 
     def __init__(self, config, obs, loss, optimizer, options, compiler):
-        options = replace(options, gradients="at_once")  # V-trace needs the values of the whole rollout
         super().__init__(config, obs.flatten(0, 1), loss, optimizer, options, compiler)
         constants = select(config, "gamma", "rho_bar", "c_bar")
         self.vtrace = ADVANTAGES[options.advantages](functools.partial(compute_vtrace, **constants))
@@ -226,7 +203,7 @@ class ImpalaUpdate(Update):
         obs u8[T + 1, N, 64, 64, 3], actions i32[T, N], log_probs f32[T, N] under the policy that acted, rewards
         f32[T, N], terminated bool[T, N], truncated bool[T, N].
         """
-        logits, values = self.run(self.compiled, obs.flatten(0, 1))
+        logits, values = self.outputs(obs.flatten(0, 1))
         steps, flat_actions = actions.numel(), actions.flatten()
         with torch.no_grad():
             log_ratios = log_probs_and_entropy(logits[:steps], flat_actions)[0].view_as(log_probs) - log_probs
@@ -234,11 +211,7 @@ class ImpalaUpdate(Update):
             vs, advantages = self.vtrace(log_ratios, rewards, all_values[:-1], all_values[1:], terminated, truncated)
         rest = flat_actions, advantages.flatten(), vs.flatten()
         loss, self.parts = self.loss(logits[:steps], values[:steps], *rest)
-        loss = steps * loss  # sum over steps, see _numpy.impala_loss
-        self.zero_grad()
-        loss.backward()
-        self.step()
-        return loss.detach()
+        return self.step(steps * loss)  # sum over steps, see _numpy.impala_loss
 
 
 def impala_update(config, example, *, options, compiler):

@@ -26,8 +26,8 @@ class Options:
             (torch).
         acting_weights: act with the learned weights, which autocast casts in each call, or with a copy that is cast
             once per rollout (torch).
-        gradients: compute them on the whole batch, or on equal parts whose activations fit into the cache, and average
-            them: PPO, A2C and A3C (torch on a CPU).
+        passes: run the net on a whole batch, or on 256 images at a time if a batch has over 1,024: the allocator reuses
+            the memory of small arrays, but not that of large ones (the nature net in torch on a CPU, not compiled).
         advantages: compute one environment after the other, or all at once in each step (numpy and torch).
         frames: allocate an array in each step and copy all of them to the rollout at its end, or have the environment
             write its frames into the rollout.
@@ -41,14 +41,14 @@ class Options:
     images: Literal["float", "uint8"] = "float"
     first_layer: Literal["pixels", "blocks"] = "pixels"
     acting_weights: Literal["learned", "cast"] = "learned"
-    gradients: Literal["at_once", "accumulated"] = "at_once"
+    passes: Literal["one", "small"] = "one"
     advantages: Literal["loop", "vector"] = "loop"
     frames: Literal["copied", "in_place"] = "copied"
 
 
 FULL = Options(
     memory_format="channels_last", inference="inference_mode", zero_grad="none", optimizer="fused", images="uint8",
-    first_layer="blocks", gradients="accumulated", advantages="vector", frames="in_place",
+    first_layer="blocks", passes="small", advantages="vector", frames="in_place",
 )  # fmt: skip
 
 BFLOAT16 = replace(FULL, precision="bfloat16", acting_weights="cast")
