@@ -106,7 +106,7 @@ def test_eps_and_decay_reach_the_optimiser(op, backend, form):
     rule = adam if op == "ppo_update" else FASTER
     wanted = by_hand(op, rule, config["max_grad_norm"], 2, rate, 0.125)
     assert apart(op, by_hand(op, RULES[op], config["max_grad_norm"], 2, rate), wanted) > 0.1
-    assert apart(op, update.params, wanted) < 1e-3
+    assert apart(op, update.params, wanted) < 1e-2  # rounding may switch a ReLU on or off
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ class Options:
             (torch).
         acting_weights: act with the learned weights, which autocast casts in each call, or with a copy that is cast
             once per rollout (torch).
+        matrix_products: multiply float32 matrices by MKL, as torch does, or by oneDNN, as torch does in convolutions.
+            MKL may be half as fast on AMD processors (torch on a CPU, not compiled).
         passes: run the net on a whole batch, or on 256 images at a time if a batch has over 1,024: the allocator reuses
             the memory of small arrays, but not that of large ones (the nature net in torch on a CPU, not compiled).
         advantages: compute one environment after the other, or all at once in each step (numpy and torch).
@@ -41,6 +43,7 @@ class Options:
     images: Literal["float", "uint8"] = "float"
     first_layer: Literal["pixels", "blocks"] = "pixels"
     acting_weights: Literal["learned", "cast"] = "learned"
+    matrix_products: Literal["mkl", "onednn"] = "mkl"
     passes: Literal["one", "small"] = "one"
     advantages: Literal["loop", "vector"] = "loop"
     frames: Literal["copied", "in_place"] = "copied"
@@ -48,7 +51,7 @@ class Options:
 
 FULL = Options(
     memory_format="channels_last", inference="inference_mode", zero_grad="none", optimizer="fused", images="uint8",
-    first_layer="blocks", passes="small", advantages="vector", frames="in_place",
+    first_layer="blocks", matrix_products="onednn", passes="small", advantages="vector", frames="in_place",
 )  # fmt: skip
 
 BFLOAT16 = replace(FULL, precision="bfloat16", acting_weights="cast")

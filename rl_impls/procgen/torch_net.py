@@ -12,21 +12,22 @@ from .net import BLOCKS, SEEN, STAGES, STRIDES, net_of
 HOST_DTYPES = {"float": np.float32, "uint8": np.uint8}  # by the option ``images``
 
 
-def nature(w, planes, first):
+def nature(w, planes, first, addmm):
     """Three convolutions, and a hidden layer per head.  planes [B, 3, 64, 64] -> logits [B, A], values [B, 1]
 
-    ``w`` are the weights by name; ``first`` is :meth:`Net.first`, the first convolution. Colours are from 0 to 255.
+    ``w`` are the weights by name; ``first`` is :meth:`Net.first`, the first convolution; ``addmm`` is one of ``ADDMM``.
+    Colours are from 0 to 255.
     """
     h = torch.relu(first(planes, "conv0", stride=STRIDES[0], seen=SEEN))
     for k, stride in enumerate(STRIDES[1:], start=1):
         h = torch.relu(nn.functional.conv2d(h, w[f"w_conv{k}"], w[f"b_conv{k}"], stride))
     h = h.permute(0, 2, 3, 1).flatten(1)
-    policy = torch.relu(torch.addmm(w["b_policy"], h, w["w_policy"]))
-    value = torch.relu(torch.addmm(w["b_value"], h, w["w_value"]))
-    return torch.addmm(w["b_logits"], policy, w["w_logits"]), torch.addmm(w["b_return"], value, w["w_return"])
+    policy = torch.relu(addmm(w["b_policy"], h, w["w_policy"]))
+    value = torch.relu(addmm(w["b_value"], h, w["w_value"]))
+    return addmm(w["b_logits"], policy, w["w_logits"]), addmm(w["b_return"], value, w["w_return"])
 
 
-def residual(w, planes, first):
+def residual(w, planes, first, addmm):
     """Residual net of :func:`._numpy.residual`; arguments and results as in :func:`nature`."""
 
     def conv(name, h):
@@ -42,8 +43,8 @@ def residual(w, planes, first):
             inner = conv(f"{name}_conv0", torch.relu(h)).relu_()  # in place: no gradient needs the input
             h = conv(f"{name}_conv1", inner).add_(h)
     h = torch.relu(h).permute(0, 2, 3, 1).flatten(1)
-    h = torch.relu(torch.addmm(w["b_hidden"], h, w["w_hidden"]))
-    return torch.addmm(w["b_logits"], h, w["w_logits"]), torch.addmm(w["b_return"], h, w["w_return"])
+    h = torch.relu(addmm(w["b_hidden"], h, w["w_hidden"]))
+    return addmm(w["b_logits"], h, w["w_logits"]), addmm(w["b_return"], h, w["w_return"])
 
 
 LAYERS = {"nature": nature, "residual": residual}
@@ -59,6 +60,7 @@ class Net(PictureNet):
     def __init__(self, params, options):
         super().__init__(params, options)
         self.layers, self.in_blocks = LAYERS[net_of(params)], options.first_layer == "blocks"
+        self.addmm = torch.addmm
 
     def first(self, planes, name, stride=1, padding=0, seen=None):
         """First convolution; in blocks, it computes only the outputs that later layers read.  -> f[B, O, Y, X]
@@ -78,7 +80,7 @@ class Net(PictureNet):
 
     def forward(self, obs):
         """Images [B, 64, 64, 3], colours from 0 to 255 -> logits f[B, A], values f[B], in the dtype of the weights."""
-        logits, values = self.layers(self.weights, obs.permute(0, 3, 1, 2), self.first)
+        logits, values = self.layers(self.weights, obs.permute(0, 3, 1, 2), self.first, self.addmm)
         return logits.to(self.dtype), values[:, 0].to(self.dtype)
 
 
@@ -119,9 +121,41 @@ class CastNet(Net):
         self.weights[self.kernel].copy_(self.divided_kernel(0.0, net.weights[self.kernel])[1])
 
 
+class OneDnn(torch.autograd.Function):
+    """``b + h w`` by oneDNN, for which torch has no gradient.  f32[O], f32[B, I], f32[I, O] -> f32[B, O]"""
+
+    @staticmethod
+    def forward(context, b, h, w):
+        context.save_for_backward(h, w)
+        return linear(h, w.t(), b)
+
+    @staticmethod
+    def backward(context, gradient):
+        h, w = context.saved_tensors
+        return gradient.sum(dim=0), linear(gradient, w), linear(h.t(), gradient.t())
+
+
+def linear(h, w, b=None):
+    """``h w^T + b`` by oneDNN.  f32[B, I], f32[O, I], f32[O] -> f32[B, O]"""
+    return torch.ops.mkldnn._linear_pointwise(h, w, b, "none", [], "")
+
+
+def addmm_by_onednn(b, h, w):
+    """``b + h w``, by oneDNN if they are float32.  f[O], f[B, I], f[I, O] -> f[B, O]"""
+    if h.dtype != torch.float32:
+        return torch.addmm(b, h, w)
+    return OneDnn.apply(b, h, w) if torch.is_grad_enabled() else linear(h, w.t(), b)
+
+
+ADDMM = {"mkl": torch.addmm, "onednn": addmm_by_onednn}  # by the option ``matrix_products``
+
+
 def make_net(params, options, compiler):
     """Return a :class:`Net` on the backend's device."""
-    return Net(params, options).to(place(compiler))
+    net = Net(params, options).to(place(compiler))
+    if compiler.backend == "torch" and options.precision == "float32":  # autocast uses oneDNN anyway
+        net.addmm = ADDMM[options.matrix_products]
+    return net
 
 
 def acting_net(net, options):
