@@ -126,22 +126,3 @@ def test_cast_acting_weights_equal_the_learned_ones_as_of_the_last_refresh(image
         acted[weights] = before, policy(obs, uniforms)
         assert (meanwhile[2] == before[2]).all() == (weights == "cast")
     np.testing.assert_equal(acted["cast"], acted["learned"])
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(64, 512), (1, 1)])
-def test_matrix_products_by_onednn_equal_torchs_and_so_do_their_gradients(rows, columns, seed):
-    import torch
-
-    from rl_impls.procgen.torch_net import ADDMM
-
-    rng, results = np.random.default_rng(seed), []
-    shapes = (columns,), (rows, 256), (256, columns), (rows, columns)
-    arrays = [torch.from_numpy(rng.standard_normal(shape).astype(np.float32)) for shape in shapes]
-    for way in ADDMM.values():
-        *args, gradient = (array.clone() for array in arrays)
-        args = [argument.requires_grad_() for argument in args]
-        result = way(*args)
-        assert torch.equal(way(*(argument.detach() for argument in args)), result.detach())
-        results.append((result.detach(), *torch.autograd.grad(result, args, gradient)))
-    for got, wanted in zip(*results, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)

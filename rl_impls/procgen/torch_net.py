@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..common.matrix_products import addmm_of
 from ..common.torch_learner import GUARDS, PRECISIONS, autocast, place
 from ..common.torch_pictures import PictureNet
 from ._numpy import sample_actions
@@ -15,7 +16,8 @@ HOST_DTYPES = {"float": np.float32, "uint8": np.uint8}  # by the option ``images
 def nature(w, planes, first, addmm):
     """Three convolutions, and a hidden layer per head.  planes [B, 3, 64, 64] -> logits [B, A], values [B, 1]
 
-    ``w`` are the weights by name; ``first`` is :meth:`Net.first`, the first convolution; ``addmm`` is one of ``ADDMM``.
+    ``w`` are the weights by name; ``first`` is :meth:`Net.first`, the first convolution; ``addmm`` is that of
+    :func:`addmm_of`.
     Colours are from 0 to 255.
     """
     h = torch.relu(first(planes, "conv0", stride=STRIDES[0], seen=SEEN))
@@ -121,40 +123,10 @@ class CastNet(Net):
         self.weights[self.kernel].copy_(self.divided_kernel(0.0, net.weights[self.kernel])[1])
 
 
-class OneDnn(torch.autograd.Function):
-    """``b + h w`` by oneDNN, for which torch has no gradient.  f32[O], f32[B, I], f32[I, O] -> f32[B, O]"""
-
-    @staticmethod
-    def forward(context, b, h, w):
-        context.save_for_backward(h, w)
-        return linear(h, w.t(), b)
-
-    @staticmethod
-    def backward(context, gradient):
-        h, w = context.saved_tensors
-        return gradient.sum(dim=0), linear(gradient, w), linear(h.t(), gradient.t())
-
-
-def linear(h, w, b=None):
-    """``h w^T + b`` by oneDNN.  f32[B, I], f32[O, I], f32[O] -> f32[B, O]"""
-    return torch.ops.mkldnn._linear_pointwise(h, w, b, "none", [], "")
-
-
-def addmm_by_onednn(b, h, w):
-    """``b + h w``, by oneDNN if they are float32.  f[O], f[B, I], f[I, O] -> f[B, O]"""
-    if h.dtype != torch.float32:
-        return torch.addmm(b, h, w)
-    return OneDnn.apply(b, h, w) if torch.is_grad_enabled() else linear(h, w.t(), b)
-
-
-ADDMM = {"mkl": torch.addmm, "onednn": addmm_by_onednn}  # by the option ``matrix_products``
-
-
 def make_net(params, options, compiler):
     """Return a :class:`Net` on the backend's device."""
     net = Net(params, options).to(place(compiler))
-    if compiler.backend == "torch" and options.precision == "float32":  # autocast uses oneDNN anyway
-        net.addmm = ADDMM[options.matrix_products]
+    net.addmm = addmm_of(options, compiler)
     return net
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..common.matrix_products import addmm_of
 from ..common.torch_learner import GUARDS, Learner, autocast, place
 from ._numpy import COSINES, NOISY
 from .one_by_one import Learners, for_agents
@@ -34,9 +35,17 @@ def noisy(params, noise):
     return layers
 
 
-def linear(h, w, b):
-    """Compute ``h w + b`` for one agent, f[B, I] -> f[B, O], or for N, f[N, B, I] -> f[N, B, O]."""
-    return torch.addmm(b, h, w) if w.dim() == 2 else torch.baddbmm(b[:, None], h, w)
+def linear_by(addmm):
+    """Return ``linear(h, w, b)``, which computes ``h w + b`` for one agent, f[B, I] -> f[B, O], or for N, [N, ...]."""
+
+    def linear(h, w, b):
+        if w.dim() == 2:
+            return addmm(b, h, w)
+        if addmm is torch.addmm:
+            return torch.baddbmm(b[:, None], h, w)
+        return torch.stack([addmm(*of_agent) for of_agent in zip(b, h, w)])
+
+    return linear
 
 
 def product(a, b):
@@ -49,8 +58,11 @@ def cosines(taus):
     return torch.cos(taus[..., None] * (torch.pi * torch.arange(1, COSINES + 1, dtype=taus.dtype, device=taus.device)))
 
 
-def quantiles(params, states, taus, noise=None):
-    """Return Z_tau(s, a), f[..., B, Q, A]; arguments and equations are those of :func:`._numpy.quantiles`."""
+def quantiles(params, linear, states, taus, noise=None):
+    """Return Z_tau(s, a), f[..., B, Q, A]; arguments and equations are those of :func:`._numpy.quantiles`.
+
+    ``linear`` is that of :func:`linear_by`.
+    """
     layers = noisy(params, noise)
     embedded = linear(states, params["w_state"], params["b_state"]).relu_()  # in place: no gradient needs the input
     phi = linear(cosines(taus).flatten(-3, -2), params["w_cos"], params["b_cos"]).relu_()
@@ -109,9 +121,10 @@ def choose_actions(net, states, taus, explore, random_actions):
 class Iqn(nn.Module):
     """The net of one agent, weights [I, O], or of N agents, [N, I, O]; `params` as in :func:`._numpy.init_params`."""
 
-    def __init__(self, params):
+    def __init__(self, params, addmm=torch.addmm):
         super().__init__()
         self.weights = nn.ParameterDict({name: torch.from_numpy(value.copy()) for name, value in params.items()})
+        self.linear = linear_by(addmm)
 
     @torch.no_grad()
     def load(self, params):
@@ -126,7 +139,7 @@ class Iqn(nn.Module):
 
     def forward(self, *args):
         """Return :func:`quantiles` of states, taus and optional noise."""
-        return quantiles(self.weights, *args)
+        return quantiles(self.weights, self.linear, *args)
 
 
 class Actor(nn.Module):
@@ -144,9 +157,9 @@ class Actor(nn.Module):
         return choose_actions(self.net, *args)
 
 
-def make_net(params, compiler):
+def make_net(params, options, compiler):
     """Return an :class:`Iqn` on the compiler's device."""
-    return Iqn(params).to(place(compiler))
+    return Iqn(params, addmm_of(options, compiler)).to(place(compiler))
 
 
 def compile_net(net, example, options, compiler):
@@ -178,7 +191,7 @@ class TrainStep(Learner):
     """
 
     def __init__(self, config, example, options, compiler):
-        super().__init__(config, options.optimizer, functools.partial(make_net, compiler=compiler))
+        super().__init__(config, options.optimizer, functools.partial(make_net, options=options, compiler=compiler))
         self.options, self.compiler, self.tau = options, compiler, config["soft_update"]
         loss = make_loss(self.net, self.target_net, config.get("loss_reduction", "sum"))
         self.loss = compiler.compile(loss, example)
@@ -222,7 +235,7 @@ def forward(config, example, *, options, compiler):
     """Build ``forward``; shapes as in :func:`._numpy.forward`."""
 
     def make(config, example):
-        return compile_net(make_net(config["params"], compiler), example, options, compiler)
+        return compile_net(make_net(config["params"], options, compiler), example, options, compiler)
 
     return for_agents(make, config, example, options, torch.stack)
 
@@ -231,7 +244,7 @@ def act(config, example, *, options, compiler):
     """Build ``act``; shapes as in :func:`._numpy.act`."""
 
     def make(config, example):
-        return compile_net(Actor(make_net(config["params"], compiler)), example, options, compiler)
+        return compile_net(Actor(make_net(config["params"], options, compiler)), example, options, compiler)
 
     return for_agents(make, config, example, options, torch.stack)
 
@@ -243,7 +256,7 @@ def quantile_huber(config, example, *, options, compiler):
 
 def gradient(config, example, *, options, compiler):
     """Build ``gradient``: a batch of :func:`make_loss` -> one agent's loss and its gradient by name."""
-    net, target_net = (make_net(config[part], compiler) for part in ("params", "target"))
+    net, target_net = (make_net(config[part], options, compiler) for part in ("params", "target"))
     loss = compiler.compile(make_loss(net, target_net), example)
 
     def loss_and_gradient(*batch):

@@ -31,6 +31,8 @@ class Options:
         zero_grad: fill gradients with zeros, or drop them (torch).
         optimizer: run Adam and the soft update array by array, or on all arrays at once (torch; jax fuses either way).
         precision: precision of the forward and backward pass.
+        matrix_products: multiply float32 matrices by MKL, as torch does, or by oneDNN, as torch does in convolutions.
+            MKL may be half as fast on AMD processors (torch on a CPU, not compiled).
         loop: step turns from Python, or run an epoch as one program (jax).
         draws: take the random numbers of an epoch as arguments, or draw them inside the program from a key (jax).
         processes: one process, or an additional one for each agent, which acts, remembers and learns there.
@@ -45,6 +47,7 @@ class Options:
     zero_grad: Literal["fill", "none"] = "fill"
     optimizer: Literal["loop", "fused"] = "loop"
     precision: Literal["float32", "bfloat16"] = "float32"
+    matrix_products: Literal["mkl", "onednn"] = "mkl"
     loop: Literal["python", "scan"] = "python"
     draws: Literal["arguments", "key"] = "arguments"
     processes: Literal["one", "per_agent"] = "one"
@@ -63,6 +66,7 @@ FULL = Options(
     inference="inference_mode",
     zero_grad="none",
     optimizer="fused",
+    matrix_products="onednn",
 )
 
 COMPILED = replace(FULL, loop="scan", states="lookup")

@@ -1,0 +1,39 @@
+"""Matrix products of float32 in torch on a CPU: by MKL, as torch's own, or by oneDNN, as torch's convolutions."""
+
+import torch
+
+
+def linear(h, w, b=None):
+    """``h w^T + b`` by oneDNN.  f32[B, I], f32[O, I], f32[O] -> f32[B, O]"""
+    return torch.ops.mkldnn._linear_pointwise(h, w, b, "none", [], "")
+
+
+class OneDnn(torch.autograd.Function):
+    """``b + h w`` by oneDNN, for which torch has no gradient.  f32[O], f32[B, I], f32[I, O] -> f32[B, O]"""
+
+    @staticmethod
+    def forward(context, b, h, w):
+        context.save_for_backward(h, w)
+        return linear(h, w.t(), b)
+
+    @staticmethod
+    def backward(context, gradient):
+        h, w = context.saved_tensors
+        of_h = linear(gradient, w) if context.needs_input_grad[1] else None
+        return gradient.sum(dim=0), of_h, linear(h.t(), gradient.t())
+
+
+def addmm_by_onednn(b, h, w):
+    """``b + h w``, by oneDNN if they are float32.  f[O], f[B, I], f[I, O] -> f[B, O]"""
+    if h.dtype != torch.float32:
+        return torch.addmm(b, h, w)
+    return OneDnn.apply(b, h, w) if torch.is_grad_enabled() else linear(h, w.t(), b)
+
+
+ADDMM = {"mkl": torch.addmm, "onednn": addmm_by_onednn}  # by the option ``matrix_products``
+
+
+def addmm_of(options, compiler):
+    """Return the function of ``ADDMM`` to use; autocast and compiled code choose their library themselves."""
+    eager = compiler.backend == "torch" and options.precision == "float32"
+    return ADDMM[options.matrix_products if eager else "mkl"]
