@@ -228,7 +228,7 @@ def make_gradient(net, target_net, gamma):
             torch.mm(d_z.T, h[k], out=linear.weight.grad)
             torch.sum(d_z, 0, out=linear.bias.grad)
             if k:
-                d_z = (d_z @ linear.weight).masked_fill_(h[k] == 0, 0)
+                d_z = torch.ops.aten.threshold_backward(d_z @ linear.weight, h[k], 0)  # that of a ReLU
         return nn.functional.smooth_l1_loss(taken, td_target)
 
     return gradient
