@@ -208,9 +208,9 @@ def test_ppo_loss_of_the_peers_equals_ours(net, loops, seed):
     built = build(replace(problem, config=config, args=in_float64(problem.args)), "naive", "torch")
     ours, (obs, actions, log_probs, advantages, returns) = built.op, built.args
     constants = {name: config[name] for name in ("clip", "value_weight", "entropy_weight")}
-    constants["mean_and_std"] = lambda x: (x.mean(), x.std())  # the peers use Bessel's correction
+    normalised = (advantages - advantages.mean()) / (advantages.std() + 1e-8)  # the peers use Bessel's correction
     logits, values = ours.run(ours.net, obs)
-    wanted, _ = ppo_loss(logits, values, actions, log_probs, advantages, returns, **constants)
+    wanted, _ = ppo_loss(logits, values, actions, log_probs, normalised, returns, **constants)
     wanted.backward()
     agent = {"nature": loops.nature, "residual": loops.impala_cnn}[net]().double()
     loops.load(agent, config["params"])

@@ -14,7 +14,7 @@ from ._numpy import STD_EPS
 from .net import net_of
 from .torch_net import IMAGES, Policy, acting_net, compile_net, make_net, to_device
 
-ONE_PASS, SMALL_PASS = 1024, 256  # images: most in one pass through the nature net, and in each pass of a larger batch
+SMALL_PASS = {"nature": 128, "residual": 32}  # images in float32; twice as many take as much memory in bfloat16
 RMSPROP = {"loop": {"foreach": False}, "fused": {"foreach": True}}  # torch has no fused RMSProp
 
 
@@ -58,18 +58,15 @@ def mean_and_std(x):
 
 
 def ppo_loss(
-    logits, values, actions, log_probs, advantages, returns, *,
-    clip, value_weight, entropy_weight, mean_and_std=mean_and_std,
+    logits, values, actions, log_probs, advantages, returns, *, clip, value_weight, entropy_weight
 ):  # fmt: skip
     """PPO's loss (Schulman et al. 2017) from the net's outputs; see :func:`._numpy.ppo_loss`.  -> f, and parts f[3]
 
-    ``logits`` f[B, A], ``values`` f[B], ``actions`` i[B], ``log_probs`` f[B] under the policy that acted,
-    ``advantages`` f[B], ``returns`` f[B]. Advantages are normalised with ``mean_and_std(advantages)``.
+    ``logits`` f[B, A], ``values`` f[B], ``actions`` i[B], ``log_probs`` f[B] under the policy that acted, normalised
+    ``advantages`` f[B], ``returns`` f[B].
     """
     new_log_probs, entropy = log_probs_and_entropy(logits, actions)
     ratios = (new_log_probs - log_probs).exp()
-    mean, std = mean_and_std(advantages)
-    advantages = (advantages - mean) / (std + STD_EPS)
     policy_loss = torch.maximum(-advantages * ratios, -advantages * ratios.clamp(1 - clip, 1 + clip)).mean()
     return with_parts(policy_loss, value_loss(values, returns), entropy, value_weight, entropy_weight)
 
@@ -112,37 +109,47 @@ class Update(Trained):
         super().__init__(config["params"], lambda params: make_net(params, options, compiler), *optimizer)
         self.options, self.compiler, self.loss, self.to_images = options, compiler, loss, IMAGES[options.images]
         self.compiled = compiler.compile(self.net, (self.to_images(obs),))
-        eager = compiler.backend == "torch"
-        self.small_passes = options.passes == "small" and eager and net_of(config["params"]) == "nature"
+        self.small_pass = SMALL_PASS[net_of(config["params"])] * (1 if options.precision == "float32" else 2)
+        self.in_passes = options.passes == "small" and compiler.backend == "torch"
         self.max_grad_norm, self.foreach = config["max_grad_norm"], FOREACH[options.optimizer]
         self.set_to_none = options.zero_grad == "none"
         self.distributed = config.get("processes", 1) > 1
 
     def __call__(self, obs, *rest):
         """Update on obs u8[B, 64, 64, 3] and the loss's other arguments; return the loss before the step, f32[]."""
-        loss, self.parts = self.loss(*self.outputs(obs), *rest)
-        return self.step(loss)
+        return self.step(self.losses(obs, *rest))
 
-    def outputs(self, obs):
-        """Return logits f32[B, A] and values f32[B] of a batch u8[B, 64, 64, 3], with their gradients."""
-        if not self.small_passes or len(obs) <= ONE_PASS:
-            return self.run(self.compiled, obs)
-        return map(torch.cat, zip(*(self.run(self.compiled, part) for part in obs.split(SMALL_PASS))))
+    def losses(self, *batch):
+        """Yield the loss f32[] of each part of a batch, weighted so that their sum is the batch's mean."""
+        self.parts = 0.0
+        for obs, *rest in zip(*map(self.split, batch)):
+            share = len(obs) / len(batch[0])
+            loss, parts = self.loss(*self.run(self.compiled, obs), *rest)
+            self.parts = self.parts + share * parts
+            yield share * loss
+
+    def split(self, column):
+        """Split a batch's column [B, ...] for small passes through the net, if they are more than two."""
+        small = self.in_passes and len(column) > 2 * self.small_pass
+        return column.split(self.small_pass if small else len(column))
 
     def run(self, net, obs):
         """Run a net with the option ``precision``.  [B, 64, 64, 3] -> logits f32[B, A], values f32[B]"""
         with autocast(self.options, self.compiler):
             return net(self.to_images(obs))
 
-    def step(self, loss):
-        """Backpropagate a loss f32[], clip the gradient and step; return the detached loss."""
+    def step(self, losses):
+        """Backpropagate losses f32[] one by one, clip the gradient and step; return the detached sum of the losses."""
         self.optimizer.zero_grad(set_to_none=self.set_to_none)
-        loss.backward()
+        total = 0.0
+        for loss in losses:
+            loss.backward()
+            total = total + loss.detach()
         if self.distributed:
             group.average_gradients(self.parameters)
         nn.utils.clip_grad_norm_(self.parameters, self.max_grad_norm, foreach=self.foreach)
         self.optimizer.step()
-        return loss.detach()
+        return total
 
     def to_device(self, *columns):
         """Copy NumPy arrays, images first, to the backend's device."""
@@ -162,17 +169,24 @@ class Update(Trained):
             return self.run(self.net, *self.to_device(obs))[1].cpu().numpy()
 
 
+class PpoUpdate(Update):
+    """Gradient step of PPO; with several processes, advantages are normalised over the batches of all."""
+
+    def __call__(self, obs, actions, log_probs, advantages, returns):
+        """Update on a batch of :func:`ppo_loss`, with advantages that are not normalised; see :class:`Update`."""
+        mean, std = (group.mean_and_std if self.distributed else mean_and_std)(advantages)
+        return super().__call__(obs, actions, log_probs, (advantages - mean) / (std + STD_EPS), returns)
+
+
 def ppo_update(config, example, *, options, compiler):
     """Build PPO's update: Adam with a clipped gradient norm (Schulman et al. 2017).
 
     obs u8[B, 64, 64, 3], actions i32[B], log_probs f32[B], advantages f32[B], returns f32[B] -> f32[], the loss before
-    the update. With several processes, advantages are normalised over the batches of all.
+    the update
     """
     constants = select(config, "clip", "value_weight", "entropy_weight")
-    if config.get("processes", 1) > 1:
-        constants["mean_and_std"] = group.mean_and_std
     loss = compiler.compile(functools.partial(ppo_loss, **constants), example)
-    return Update(config, example[0], loss, adam(config, options), options, compiler)
+    return PpoUpdate(config, example[0], loss, adam(config, options), options, compiler)
 
 
 def a2c_update(config, example, *, options, compiler):
@@ -203,7 +217,8 @@ class ImpalaUpdate(Update):
         obs u8[T + 1, N, 64, 64, 3], actions i32[T, N], log_probs f32[T, N] under the policy that acted, rewards
         f32[T, N], terminated bool[T, N], truncated bool[T, N].
         """
-        logits, values = self.outputs(obs.flatten(0, 1))
+        passes = [self.run(self.compiled, part) for part in self.split(obs.flatten(0, 1))]
+        logits, values = map(torch.cat, zip(*passes))
         steps, flat_actions = actions.numel(), actions.flatten()
         with torch.no_grad():
             log_ratios = log_probs_and_entropy(logits[:steps], flat_actions)[0].view_as(log_probs) - log_probs
@@ -211,7 +226,7 @@ class ImpalaUpdate(Update):
             vs, advantages = self.vtrace(log_ratios, rewards, all_values[:-1], all_values[1:], terminated, truncated)
         rest = flat_actions, advantages.flatten(), vs.flatten()
         loss, self.parts = self.loss(logits[:steps], values[:steps], *rest)
-        return self.step(steps * loss)  # sum over steps, see _numpy.impala_loss
+        return self.step([steps * loss])  # sum over steps, see _numpy.impala_loss
 
 
 def impala_update(config, example, *, options, compiler):

@@ -28,8 +28,9 @@ class Options:
             once per rollout (torch).
         matrix_products: multiply float32 matrices by MKL, as torch does, or by oneDNN, as torch does in convolutions.
             MKL may be half as fast on AMD processors (torch on a CPU, not compiled).
-        passes: run the net on a whole batch, or on 256 images at a time if a batch has over 1,024: the allocator reuses
-            the memory of small arrays, but not that of large ones (the nature net in torch on a CPU, not compiled).
+        passes: run the net on a whole batch, or on a part of it at a time, so that arrays stay in the cache and the
+            allocator reuses their memory: 128 images with the nature net and 32 with the residual net, and twice as
+            many in bfloat16. PPO and A2C add up the gradients of the parts (torch on a CPU, not compiled).
         advantages: compute one environment after the other, or all at once in each step (numpy and torch).
         frames: allocate an array in each step and copy all of them to the rollout at its end, or have the environment
             write its frames into the rollout.
