@@ -1,4 +1,4 @@
-"""Matrix products of float32 in torch on a CPU: by MKL, as torch's own, or by oneDNN, as torch's convolutions."""
+"""Float32 matrix products in torch on a CPU: by MKL, torch's default, or by oneDNN, which its convolutions use."""
 
 import torch
 

@@ -14,7 +14,7 @@ from ._numpy import STD_EPS
 from .net import net_of
 from .torch_net import IMAGES, Policy, acting_net, compile_net, make_net, to_device
 
-SMALL_PASS = {"nature": 128, "residual": 32}  # images in float32; twice as many take as much memory in bfloat16
+SMALL_PASS = {"nature": 128, "residual": 32}  # images per part; in bfloat16, twice as many take the same memory
 RMSPROP = {"loop": {"foreach": False}, "fused": {"foreach": True}}  # torch has no fused RMSProp
 
 
@@ -31,7 +31,7 @@ def value_loss(values, returns):
 
 
 def with_parts(policy_loss, value_loss, entropy, value_weight, entropy_weight):
-    """Combine scalars into a loss; return it, f, and the scalars without a gradient, f[3]."""
+    """Combine three scalars.  -> the loss f, and the scalars without a gradient f[3]"""
     loss = policy_loss + value_weight * value_loss - entropy_weight * entropy
     return loss, torch.stack([policy_loss, value_loss, entropy]).detach()
 
@@ -129,7 +129,7 @@ class Update(Trained):
             yield share * loss
 
     def split(self, column):
-        """Split a batch's column [B, ...] for small passes through the net, if they are more than two."""
+        """Split a batch's column [B, ...] for small passes through the net, if that makes more than two parts."""
         small = self.in_passes and len(column) > 2 * self.small_pass
         return column.split(self.small_pass if small else len(column))
 
@@ -173,7 +173,7 @@ class PpoUpdate(Update):
     """Gradient step of PPO; with several processes, advantages are normalised over the batches of all."""
 
     def __call__(self, obs, actions, log_probs, advantages, returns):
-        """Update on a batch of :func:`ppo_loss`, with advantages that are not normalised; see :class:`Update`."""
+        """Update on images and :func:`ppo_loss`'s arguments after ``values``; normalise ``advantages`` first."""
         mean, std = (group.mean_and_std if self.distributed else mean_and_std)(advantages)
         return super().__call__(obs, actions, log_probs, (advantages - mean) / (std + STD_EPS), returns)
 

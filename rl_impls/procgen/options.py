@@ -22,15 +22,16 @@ class Options:
             either way).
         images: convert images to float32 on the host, or keep them as bytes until they reach the net (torch).
         first_layer: convolve all pixels; or leave out those that the second layer does not read and, if there are
-            gradients, stack blocks of stride x stride pixels as channels, which makes longer sums in fewer rows
-            (torch).
+            gradients, stack blocks of stride x stride pixels as channels. The kernel of the nature net then has 2 x 2
+            pixels of 48 channels instead of 8 x 8 of 3. The residual net has stride 1, so nothing changes (torch).
         acting_weights: act with the learned weights, which autocast casts in each call, or with a copy that is cast
             once per rollout (torch).
         matrix_products: multiply float32 matrices by MKL, as torch does, or by oneDNN, as torch does in convolutions.
             MKL may be half as fast on AMD processors (torch on a CPU, not compiled).
-        passes: run the net on a whole batch, or on a part of it at a time, so that arrays stay in the cache and the
-            allocator reuses their memory: 128 images with the nature net and 32 with the residual net, and twice as
-            many in bfloat16. PPO and A2C add up the gradients of the parts (torch on a CPU, not compiled).
+        passes: run the net on a whole batch, or on one part after the other if that makes more than two parts. Small
+            arrays then stay in the cache, and the allocator reuses their memory. A part has 128 images with the nature
+            net and 32 with the residual net, and twice as many in bfloat16. PPO and A2C add up the gradients of the
+            parts; IMPALA joins their outputs and computes one loss (torch on a CPU, not compiled).
         advantages: compute one environment after the other, or all at once in each step (numpy and torch).
         frames: allocate an array in each step and copy all of them to the rollout at its end, or have the environment
             write its frames into the rollout.

@@ -16,9 +16,8 @@ HOST_DTYPES = {"float": np.float32, "uint8": np.uint8}  # by the option ``images
 def nature(w, planes, first, addmm):
     """Three convolutions, and a hidden layer per head.  planes [B, 3, 64, 64] -> logits [B, A], values [B, 1]
 
-    ``w`` are the weights by name; ``first`` is :meth:`Net.first`, the first convolution; ``addmm`` is that of
-    :func:`addmm_of`.
-    Colours are from 0 to 255.
+    ``w`` are the weights by name; ``first`` is :meth:`Net.first`, the first convolution; ``addmm`` is a result of
+    :func:`addmm_of`. Colours are from 0 to 255.
     """
     h = torch.relu(first(planes, "conv0", stride=STRIDES[0], seen=SEEN))
     for k, stride in enumerate(STRIDES[1:], start=1):

@@ -61,7 +61,7 @@ def cosines(taus):
 def quantiles(params, linear, states, taus, noise=None):
     """Return Z_tau(s, a), f[..., B, Q, A]; arguments and equations are those of :func:`._numpy.quantiles`.
 
-    ``linear`` is that of :func:`linear_by`.
+    ``linear`` is a result of :func:`linear_by`.
     """
     layers = noisy(params, noise)
     embedded = linear(states, params["w_state"], params["b_state"]).relu_()  # in place: no gradient needs the input
