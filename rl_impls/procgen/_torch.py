@@ -139,7 +139,10 @@ class Update(Trained):
             return net(self.to_images(obs))
 
     def step(self, losses):
-        """Backpropagate losses f32[] one by one, clip the gradient and step; return the detached sum of the losses."""
+        """Backpropagate losses f32[] one by one, clip the gradient and step; return the detached sum of the losses.
+
+        If ``losses`` is an iterator, the graph of each loss is freed before the next one is computed.
+        """
         self.optimizer.zero_grad(set_to_none=self.set_to_none)
         total = 0.0
         for loss in losses:

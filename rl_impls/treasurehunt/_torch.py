@@ -43,7 +43,7 @@ def linear_by(addmm):
             return addmm(b, h, w)
         if addmm is torch.addmm:
             return torch.baddbmm(b[:, None], h, w)
-        return torch.stack([addmm(*of_agent) for of_agent in zip(b, h, w)])
+        return torch.stack([addmm(*of_agent) for of_agent in zip(b, h, w)])  # oneDNN, one agent at a time
 
     return linear
 
