@@ -3,13 +3,13 @@ import pytest
 
 
 @pytest.mark.parametrize("inputs_need_gradients", [True, False])
-@pytest.mark.parametrize(("rows", "columns"), [(64, 512), (1, 1)])
-def test_products_by_onednn_equal_torchs_and_so_do_their_gradients(rows, columns, inputs_need_gradients, torch, seed):
+@pytest.mark.parametrize(("nets", "rows", "columns"), [((), 64, 512), ((), 32, 1), ((2,), 32, 3), ((2,), 1, 3)])
+def test_onednn_gives_the_products_and_gradients_of_mkl(nets, rows, columns, inputs_need_gradients, torch, seed):
     from rl_impls.common.matrix_products import ADDMM
 
     rng, results = np.random.default_rng(seed), []
     shapes = (columns,), (rows, 256), (256, columns), (rows, columns)
-    arrays = [torch.from_numpy(rng.standard_normal(shape).astype(np.float32)) for shape in shapes]
+    arrays = [torch.from_numpy(rng.standard_normal(nets + shape).astype(np.float32)) for shape in shapes]
     for addmm in ADDMM.values():
         b, h, w, gradient = (array.clone() for array in arrays)
         learned = [b, h, w] if inputs_need_gradients else [b, w]

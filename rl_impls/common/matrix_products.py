@@ -2,6 +2,8 @@
 
 import torch
 
+FEW = 32  # rows: with fewer, a call of oneDNN may take longer than one of MKL
+
 
 def linear(h, w, b=None):
     """``h w^T + b`` by oneDNN.  f32[B, I], f32[O, I], f32[O] -> f32[B, O]"""
@@ -23,14 +25,21 @@ class OneDnn(torch.autograd.Function):
         return gradient.sum(dim=0), of_h, linear(h.t(), gradient.t())
 
 
-def addmm_by_onednn(b, h, w):
-    """``b + h w``, by oneDNN if they are float32.  f[O], f[B, I], f[I, O] -> f[B, O]"""
-    if h.dtype != torch.float32:
-        return torch.addmm(b, h, w)
+def by_mkl(b, h, w):
+    """``b + h w``, of one net, f[O], f[B, I], f[I, O] -> f[B, O], or of N nets, [N, ...]."""
+    return torch.addmm(b, h, w) if w.dim() == 2 else torch.baddbmm(b[:, None], h, w)
+
+
+def by_onednn(b, h, w):
+    """:func:`by_mkl` by oneDNN, net by net, if there are enough rows in float32."""
+    if h.dtype != torch.float32 or h.shape[-2] < FEW:
+        return by_mkl(b, h, w)
+    if w.dim() == 3:
+        return torch.stack([by_onednn(*of_net) for of_net in zip(b, h, w)])
     return OneDnn.apply(b, h, w) if torch.is_grad_enabled() else linear(h, w.t(), b)
 
 
-ADDMM = {"mkl": torch.addmm, "onednn": addmm_by_onednn}  # by the option ``matrix_products``
+ADDMM = {"mkl": by_mkl, "onednn": by_onednn}  # by the option ``matrix_products``
 
 
 def addmm_of(options, compiler):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..common.matrix_products import addmm_of
+from ..common.matrix_products import addmm_of, by_mkl
 from ..common.torch_learner import GUARDS, Learner, autocast, place
 from ._numpy import COSINES, NOISY
 from .one_by_one import Learners, for_agents
@@ -35,19 +35,6 @@ def noisy(params, noise):
     return layers
 
 
-def linear_by(addmm):
-    """Return ``linear(h, w, b)``, which computes ``h w + b`` for one agent, f[B, I] -> f[B, O], or for N, [N, ...]."""
-
-    def linear(h, w, b):
-        if w.dim() == 2:
-            return addmm(b, h, w)
-        if addmm is torch.addmm:
-            return torch.baddbmm(b[:, None], h, w)
-        return torch.stack([addmm(*of_agent) for of_agent in zip(b, h, w)])  # oneDNN, one agent at a time
-
-    return linear
-
-
 def product(a, b):
     """Compute ``a b``, in the memory of ``a`` unless autograd needs it."""
     return a * b if torch.is_grad_enabled() else a.mul_(b)
@@ -58,17 +45,18 @@ def cosines(taus):
     return torch.cos(taus[..., None] * (torch.pi * torch.arange(1, COSINES + 1, dtype=taus.dtype, device=taus.device)))
 
 
-def quantiles(params, linear, states, taus, noise=None):
+def quantiles(params, addmm, states, taus, noise=None):
     """Return Z_tau(s, a), f[..., B, Q, A]; arguments and equations are those of :func:`._numpy.quantiles`.
 
-    ``linear`` is a result of :func:`linear_by`.
+    ``addmm`` is a result of :func:`addmm_of`.
     """
     layers = noisy(params, noise)
-    embedded = linear(states, params["w_state"], params["b_state"]).relu_()  # in place: no gradient needs the input
-    phi = linear(cosines(taus).flatten(-3, -2), params["w_cos"], params["b_cos"]).relu_()
+    embedded = addmm(params["b_state"], states, params["w_state"]).relu_()  # in place: no gradient needs the input
+    phi = addmm(params["b_cos"], cosines(taus).flatten(-3, -2), params["w_cos"]).relu_()
     h = product(phi.unflatten(-2, taus.shape[-2:]), embedded[..., :, None, :]).flatten(-3, -2)
-    h = linear(h, *layers["hidden"]).relu_()
-    heads = linear(h, *layers["heads"]).to(taus.dtype).unflatten(-2, taus.shape[-2:])
+    (w_hidden, b_hidden), (w_heads, b_heads) = layers["hidden"], layers["heads"]
+    h = addmm(b_hidden, h, w_hidden).relu_()
+    heads = addmm(b_heads, h, w_heads).to(taus.dtype).unflatten(-2, taus.shape[-2:])
     value, advantage = heads.tensor_split([1], dim=-1)
     return value + advantage - advantage.mean(dim=-1, keepdim=True)
 
@@ -121,10 +109,10 @@ def choose_actions(net, states, taus, explore, random_actions):
 class Iqn(nn.Module):
     """The net of one agent, weights [I, O], or of N agents, [N, I, O]; `params` as in :func:`._numpy.init_params`."""
 
-    def __init__(self, params, addmm=torch.addmm):
+    def __init__(self, params, addmm=by_mkl):
         super().__init__()
         self.weights = nn.ParameterDict({name: torch.from_numpy(value.copy()) for name, value in params.items()})
-        self.linear = linear_by(addmm)
+        self.addmm = addmm
 
     @torch.no_grad()
     def load(self, params):
@@ -139,7 +127,7 @@ class Iqn(nn.Module):
 
     def forward(self, *args):
         """Return :func:`quantiles` of states, taus and optional noise."""
-        return quantiles(self.weights, self.linear, *args)
+        return quantiles(self.weights, self.addmm, *args)
 
 
 class Actor(nn.Module):
