@@ -42,8 +42,8 @@ def test_combination_gets_the_first_tier_that_matches():
     [
         ({"gate": [dict(batch=1)]}, "gate {'batch': 1}: unknown axis 'batch' (choose from form, backend, size)"),
         ({"bench": [dict(size=3)]}, "bench {'size': 3}: unknown value 3 of size (choose from 1, 2)"),
-        ({"exclude": [dict(size=1)], "gate": [dict(size=1)]}, "gate {'size': 1}: no benchmark matches it"),
-        ({"exclude": [dict(size=1)], "bench": [dict(size=1)]}, "bench {'size': 1}: no benchmark matches it"),
+        ({"exclude": [dict(size=1)], "gate": [dict(size=1)]}, "gate {'size': 1}: no benchmark matches it; change "),
+        ({"exclude": [dict(size=1)], "bench": [dict(size=1)]}, "bench {'size': 1}: no benchmark matches it; change "),
         ({"axis": "numpy"}, "axis: 'numpy' is not a tuple of one or more values"),
     ],
 )

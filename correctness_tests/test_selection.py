@@ -19,7 +19,7 @@ from rlgauge.workers import SIDE
         (Selection(workloads=("snake",), axes={"batch_size": ("3",)}),
          r"of axis batch_size '3' \(choose from 32, 64, 128, 256\)$"),
         (Selection(backends=("neuron",), ops=("train_step", "act"), axes={"batch_size": ("8",)}),
-         r"^op train_step or act, backend neuron, axis batch_size 8: no benchmark of any tier matches$"),
+         r"^op train_step or act, backend neuron, axis batch_size 8: no benchmark of any tier matches; change "),
     ],
 )  # fmt: skip
 def test_wrong_name_is_an_error_that_lists_the_known_ones(selection, message):

@@ -99,4 +99,4 @@ def check(axes: Mapping[str, Any], patterns: Mapping[str, Sequence[Pattern]]) ->
     for kind in ("gate", "bench"):
         for pattern in patterns[kind]:
             if not any(matches(pattern, point) for point in existing):
-                raise ValueError(f"{kind} {dict(pattern)}: no benchmark matches it")
+                raise ValueError(f"{kind} {dict(pattern)}: no benchmark matches it; change the pattern or exclude")

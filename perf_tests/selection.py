@@ -116,8 +116,8 @@ def selected(selection: Selection) -> list[Benchmark]:
     kept = [one for one in everything if selection.keeps(one.workload, one.op, *parts_of(one), one.axes)]
     found = [one for one in kept if selection.has(one.tier)]
     if not found:
-        where, hint = (f"of tier {selection.tier}", "; try --tier full") if kept else ("of any tier", "")
-        raise NothingMatchesError(f"{selection}: no benchmark {where} matches{hint}")
+        where, hint = (f"tier {selection.tier}", "try --tier full") if kept else ("any tier", "change the selection")
+        raise NothingMatchesError(f"{selection}: no benchmark of {where} matches; {hint}")
     return found
 
 

@@ -106,7 +106,7 @@ def read(path: Path) -> Artifact:
     if not isinstance(data, dict) or "records" not in data:
         raise GateError(f"{wrong}: it has no records; {fix}")
     if (version := data.get("version")) != VERSION:  # checked first: another format may have other fields
-        raise GateError(f"{path}: format version {version!r} is not supported; use a file of version {VERSION}")
+        raise GateError(f"{path}: format version {version!r} is not supported; measure again with this rlgauge")
     try:
         artifact: Artifact = parse(Artifact, data)
     except FieldError as error:

@@ -130,7 +130,7 @@ def resolve_id(text: str, names: Collection[str], argument: str, broken: Mapping
 
 def no_match(text: str, names: Collection[str], argument: str, broken: Mapping[str, str]) -> GateError:
     """Return the error for a pattern that matches no benchmark, see :func:`resolve_id`."""
-    hint = suggestion(text, names) or f"; to list all {len(names)}, run pytest --collect-only"
+    hint = suggestion(text, names) or "; to list the benchmarks, run pytest --collect-only"
     lacking = "".join(f"; {file} cannot be collected: {reason}" for file, reason in [*broken.items()][:3])
     return GateError(f"{argument}: {text!r} matches no benchmark{hint}{lacking}")
 
@@ -301,7 +301,8 @@ class Comparisons:
             for case, of_case in zip(tests, figures, strict=True):
                 if measure not in of_case:
                     known = ", ".join([*TIMED, *MEMORY, *of_case])
-                    raise GateError(f"--measure: {case.id} has no figure {measure!r} (choose from {known})")
+                    how = f"choose from {known}, or put it into benchmark.extra_info['figures']"
+                    raise GateError(f"--measure: {case.id} has no figure {measure!r} ({how})")
             values = [float(of_case[measure]) for of_case in figures]
         for case, value in zip(tests, values, strict=True):
             if not 0 < value < math.inf:

@@ -263,8 +263,8 @@ def other_rows(out: Path, current: Mapping[str, Any], only: Sequence[str]) -> di
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a file with other contents is overwritten
         return {}
     if differing and any("value" in row for row in rows.values()):
-        changed = ", ".join(differing)
-        raise GateError(f"{out}: its other results would be lost, as these changed: {changed}; give another --json")
+        lost = "the results of other comparisons would be lost, because these conditions changed"
+        raise GateError(f"{out}: {lost}: {', '.join(differing)}; give another --json")
     return {} if differing else rows
 
 

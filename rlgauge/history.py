@@ -84,10 +84,11 @@ def read(file: Path) -> list[Entry]:
     for number, line in enumerate(lines, start=1):
         try:
             if not line.endswith(b"\n"):
-                raise ValueError("the line is incomplete; delete it")
+                raise ValueError("the line is incomplete")
             entries.append(parse(Entry, json.loads(line)))
         except (FieldError, ValueError) as error:
-            raise GateError(f"{file}, line {number}: not a line that rlgauge history writes: {error}") from error
+            wrong = f"{file}, line {number}: not a line that rlgauge history writes: {error}"
+            raise GateError(f"{wrong}; delete the line, or give another --file") from error
     return entries
 
 

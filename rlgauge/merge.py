@@ -56,7 +56,8 @@ def check_equal(parts: Mapping[str, Artifact]) -> None:
         values |= {key: (part.machine.get(key), first.machine.get(key)) for key in INSTALLED}
         for key, (own, wanted) in values.items():
             if own != wanted:
-                raise GateError(f"{name}: {key} is {own}, but {first_name} has {wanted}; {ONE_RUN}")
+                fix = "install the same versions for all shards" if key in INSTALLED else ONE_RUN
+                raise GateError(f"{name}: {key} is {own}, but {first_name} has {wanted}; {fix}")
 
 
 def combine(parts: Mapping[str, Artifact]) -> Artifact:

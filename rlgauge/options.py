@@ -100,7 +100,7 @@ def add_options(parser: pytest.Parser) -> None:
     add("--gate-json", type=Path, metavar="FILE", help="write all measurements to FILE (default: .rlgauge/gate.json)")
     add("--gate-markdown", type=Path, metavar="FILE", help="write the verdicts to FILE as a Markdown table")
     add("--gate-memory", action="store_true", help="also report increases in page faults and memory growth per call")
-    add("--gate-resume", action="store_true", help="continue an interrupted run from the file given by --gate-json")
+    add("--gate-resume", action="store_true", help="continue an interrupted run from the JSON file that it wrote")
     add(
         "--gate-allow",
         action="append",

@@ -223,8 +223,8 @@ def snapshot(root: Path, folder: Path, parts: Sequence[str] = (), ignore: Sequen
     size = sum((root / name).lstat().st_size for name in names)
     if not parts and (len(names) > MANY_FILES or size > MANY_BYTES):
         to_stderr(
-            f"gate: copying {len(names):,} files, {size / 1e9:.1f} GB, to both sides; to copy fewer, list the paths "
-            "that benchmarks need under include in [tool.rlgauge]"
+            f"gate: copying {len(names):,} files, {size / 1e9:.1f} GB, to both sides; to copy fewer, set include "
+            "in [tool.rlgauge] to the paths that benchmarks need"
         )
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:

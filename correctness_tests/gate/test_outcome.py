@@ -186,8 +186,8 @@ def test_an_artifact_is_read_as_written_or_refused_in_a_line(tmp_path):
     file.write_text(whole.to_json())
     assert read(file) == whole
     for change, message in (
-        ({"version": 1}, "format version 1 is not supported; use a file of version 2"),
-        ({"version": 3, "more": 1}, "format version 3 is not supported; use a file of version 2"),
+        ({"version": 1}, "format version 1 is not supported; measure again with this rlgauge"),
+        ({"version": 3, "more": 1}, "format version 3 is not supported; measure again with this rlgauge"),
     ):
         file.write_text(json.dumps(json.loads(whole.to_json()) | change))
         with pytest.raises(GateError, match=f"^{re.escape(f'{file}: {message}')}$"):

@@ -94,7 +94,7 @@ def changed(**what):
         (changed(head="another head"), "2.json: head is another head, but 1.json has "),
         (changed(base="c" * 40), f"2.json: base is {'c' * 40}, but 1.json has {'b' * 40}"),
         (changed(rule=Rule()), "2.json: rule is Rule(screen=4, "),
-        (changed(machine={"cpu_model": "a", "versions": {}}), "2.json: versions is {}, but 1.json has None"),
+        (changed(machine={"cpu_model": "a", "versions": {}}), "2.json: versions is {}, but 1.json has None; install "),
         (changed(shard=(2, 3)), "2.json: it is one of 3 shards, but 1.json is one of 2"),
         (changed(records=CASES), "2.json: canary["),
         (changed(records=CASES | CANARIES), "2.json: a is also in 1.json; give each shard once"),

@@ -176,7 +176,7 @@ def test_an_environment_of_conda_in_the_repository_is_no_code_under_test(source,
         ({"build": "make", "lock": "requirements.txt"}, "build and lock are both set: remove lock"),
         ({"build": "make", "depends": {"*": ["pkg"]}}, "build and depends are both set: remove depends"),
         ({"lock": "absent.txt"}, "lock 'absent.txt': {folder} has no such file; "),
-        ({"lock": "uv.lock"}, "lock 'uv.lock': pip cannot read it; export it as requirements.txt, "),
+        ({"lock": "uv.lock"}, "lock 'uv.lock': pip cannot read it; export it, for example with uv export, to a "),
     ],
 )
 def test_a_mistake_is_one_line(source, tmp_path, how, message):

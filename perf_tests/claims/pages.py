@@ -41,7 +41,7 @@ def read(path: Path) -> Any:
     except ValueError as error:
         raise ClaimsError(f"{path}: not JSON ({error}); give a file that make claims wrote") from error
     if not isinstance(ledger, dict) or (ledger.get("format"), ledger.get("version")) != (FORMAT, VERSION):
-        raise ClaimsError(f"{path}: not a ledger of version {VERSION}; give a file that make claims wrote")
+        raise ClaimsError(f"{path}: not a ledger of version {VERSION}; write a new one with make claims")
     return ledger
 
 

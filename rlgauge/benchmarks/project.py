@@ -65,8 +65,8 @@ class Project:
             other = "lock" if config.lock else "depends"
             raise GateError(f"build and {other} are both set: remove {other}, which has no effect on built packages")
         if Path(config.lock).name in NOT_FOR_PIP:
-            hint = "for example with uv export, and name a file that git tracks"
-            raise GateError(f"lock {config.lock!r}: pip cannot read it; export it as requirements.txt, {hint}")
+            how = "export it, for example with uv export, to a requirements.txt that git tracks, and set lock to that"
+            raise GateError(f"lock {config.lock!r}: pip cannot read it; {how}")
         if config.lock and not (self.settings / config.lock).is_file():
             raise GateError(f"lock {config.lock!r}: {self.settings} has no such file; name one that exists")
         projects = [self.top / name for name in revisions.tracked(self.top, trees.PROJECT_FILES)]

@@ -376,7 +376,9 @@ class Runs(worker.Requests):
             return ""
         if name.startswith(os.pardir) or not os.path.exists(os.path.join(self.root, name)):
             return ""
-        return f"; the working tree has {name}, but git ignores it, or include in [tool.rlgauge] leaves it out"
+        why = "git ignores it, or the setting include leaves it out"
+        fix = "remove it from .gitignore and, if include is set in [tool.rlgauge], add it there"
+        return f"; the working tree has {name}, but {why}; {fix}"
 
 
 def one_line(error: BaseException | None) -> str:
