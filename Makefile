@@ -199,6 +199,7 @@ results: setup  ## time all benchmarks, and update results/ and the README
 	$(BIN)/rlgauge compare --file perf_tests/headlines.toml --json .cache/headlines.json
 	$(BIN)/python -m perf_tests.report.readme .cache/headlines.json
 	$(MAKE) peers
+	$(BIN)/python -m perf_tests.report.readme .cache/headlines.json --peers .cache/peers.json
 
 claims: setup  ## measure the published claims, and update the README (an hour or more); WORKLOAD=snake measures and prints only those of snake
 	$(BIN)/python -m perf_tests.claims $(WORKLOAD) $(if $(WORKLOAD),,--pages)

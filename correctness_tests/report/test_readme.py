@@ -6,7 +6,7 @@ import pytest
 
 from perf_tests.recorded import benchmarks
 from perf_tests.report.examples import gate_lines, table_lines
-from perf_tests.report.readme import END, PAGE, README, ROOT, START, findings, gains, main
+from perf_tests.report.readme import END, PAGE, PEERS, README, ROOT, START, findings, gains, main
 from rlgauge.config import tomllib
 
 MACHINE = {"cpu_model": "A CPU", "vectors": "avx2", "cores": 2, "git": "0123456789ab"}
@@ -54,6 +54,22 @@ def test_only_the_tables_between_the_markers_are_renewed(tmp_path):
         assert "old" not in text
 
 
+def test_comparisons_with_other_peoples_code_have_a_table_in_the_same_page(tmp_path):
+    found, theirs, readme, page = (tmp_path / name for name in ("gains.json", "peers.json", "README.md", "results.md"))
+    found.write_text(json.dumps({"comparisons": {"a": comparison(1.9, 2.1)}}))
+    memory = comparison(1.9, 2.1) | {"measure": "peak_rss", "sides": [3e9, 1.5e9]}
+    time, skipped = comparison(1.9, 2.1) | {"measure": "seconds"}, {"skipped": "sb3 is not installed"}
+    theirs.write_text(json.dumps({"comparisons": {"them": time, "their-memory": memory, "absent": skipped}}))
+    readme.write_text(f"{START}\n{END}")
+    page.write_text(f"{START}\n{END}\n\n{PEERS[0]}\nold\n{PEERS[1]}\n")
+    assert main([str(found), "--readme", str(readme), "--page", str(page), "--peers", str(theirs)]) == 0
+    first, second, empty, _ = page.read_text().partition(PEERS[0])[2].splitlines()[3:7]
+    assert first == "| `them` | 2 ms | 1 ms | **2 [1.9, 2.1]** | 7 |"
+    assert second == "| `their-memory` | 3,000 MB | 1,500 MB | **2 [1.9, 2.1]** | 7 |"
+    assert empty == ""
+    assert START in page.read_text()
+
+
 def test_a_file_of_something_else_changes_nothing(tmp_path, capsys):
     found, page = tmp_path / "comparisons.json", tmp_path / "README.md"
     found.write_text('{"comparisons": {"a": {"value": 1}}}')
@@ -77,6 +93,7 @@ def test_a_page_without_markers_is_named_and_changes_nothing(tmp_path, capsys):
 def test_each_page_has_one_place_for_its_table(page):
     text = page.read_text()
     assert text.count(START) == text.count(END) == 1
+    assert [text.count(marker) for marker in PEERS] == [page == PAGE] * 2
 
 
 def test_headlines_compare_benchmarks_of_a_plain_run():

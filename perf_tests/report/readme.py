@@ -1,6 +1,7 @@
 """Put measured gains into the README and docs/results.md: ``python -m perf_tests.report.readme COMPARISONS.json``.
 
-``rlgauge compare --file perf_tests/headlines.toml --json COMPARISONS.json`` measures them.
+``rlgauge compare --file perf_tests/headlines.toml --json COMPARISONS.json`` measures them. ``--peers PEERS.json`` also
+puts the comparisons with other people's code into docs/results.md; ``make peers`` measures these.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from .table import duration
 ROOT = Path(__file__).parents[2]
 README, PAGE = ROOT / "README.md", ROOT / "docs/results.md"
 WIDEST = 0.05  # largest half width of an interval that counts as a result, relative to the value
-START, END = "<!-- results: generated -->", "<!-- end of results -->"
+START, END = MARKERS = "<!-- results: generated -->", "<!-- end of results -->"
+PEERS = "<!-- peers: generated -->", "<!-- end of peers -->"
 
 
 def insert(text: str, start: str, end: str, body: str) -> str:
@@ -84,6 +86,17 @@ def gains(comparisons: Mapping[str, Mapping[str, Any]], machine: Mapping[str, An
     )
 
 
+def peers(comparisons: Mapping[str, Mapping[str, Any]], machine: Mapping[str, Any], date: str) -> str:
+    """Return the table of comparisons with other people's code, given their results by name."""
+    rows = ["| comparison | theirs | ours | ratio [95% interval] | pairs |", "| --- | ---: | ---: | --- | ---: |"]
+    for name, found in comparisons.items():
+        if "value" in found:
+            memory = found["measure"] == "peak_rss"
+            sides = [f"{side / 1e6:,.0f} MB" if memory else duration(side) for side in found["sides"]]
+            rows.append("| " + " | ".join([f"`{name}`", *sides, gain(found), str(len(found["values"]))]) + " |")
+    return "\n".join([*rows, "", f"{date}, {devices(machine)}."])
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Update both tables; return the exit code."""
     description = "Put measured gains into the README and docs/results.md."
@@ -95,20 +108,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--page", type=Path, default=PAGE, help="write all gains to this file (default: docs/results.md)"
     )
+    parser.add_argument("--peers", type=Path, metavar="FILE", help="file of make peers, for a table in the same page")
     options = parser.parse_args(arguments)
+    about = info(ROOT), datetime.date.today().isoformat()
+    tables = [
+        (options.comparisons, findings, options.readme, MARKERS),
+        (options.comparisons, gains, options.page, MARKERS),
+    ]
+    if options.peers:
+        tables.append((options.peers, peers, options.page, PEERS))
+    texts: dict[Path, str] = {}
     try:
-        comparisons = json.loads(options.comparisons.read_text())["comparisons"]
-        about = info(ROOT), datetime.date.today().isoformat()
-        tables = {options.readme: findings(comparisons, *about), options.page: gains(comparisons, *about)}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        wanted = "give a file that rlgauge compare --file wrote"
-        print(f"{options.comparisons}: not a file of comparisons: {error!r}; {wanted}", file=sys.stderr)
-        return 2
-    texts: dict[Path, bytes] = {}
-    try:
-        for path, table in tables.items():
-            texts[path] = insert(path.read_text(), START, END, table).encode()
-        write_all(texts)
+        for source, table, path, markers in tables:
+            try:
+                made = table(json.loads(source.read_text())["comparisons"], *about)
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+                wanted = "give a file that rlgauge compare --file wrote"
+                print(f"{source}: not a file of comparisons: {error!r}; {wanted}", file=sys.stderr)
+                return 2
+            texts[path] = insert(texts.get(path) or path.read_text(), *markers, made)
+        write_all({path: text.encode() for path, text in texts.items()})
     except (OSError, ValueError, Unwritable) as error:
         print(f"{path}: {error}" if isinstance(error, ValueError) else error, file=sys.stderr)
         return 2
