@@ -11,7 +11,7 @@ import pytest
 
 from correctness_tests.quick import quick
 from correctness_tests.waiting import alive, started, state_of, until
-from rl_impls.common.starting import THREAD_VARIABLES, threads_of_started
+from rl_impls.common.starting import PREALLOCATE, THREAD_VARIABLES, threads_of_started
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = """
@@ -74,18 +74,25 @@ def test_single_threaded_workers_are_forked_onto_the_parents_present_cores_and_o
     for threads, answers in ((1, forked), (2, spawned)):
         assert [each["found"] for each in answers] == [threads == 1] * 2
         for each in answers:
-            assert each["variables"] == [str(threads)] * 3
+            assert each["variables"] == [str(threads)] * len(THREAD_VARIABLES)
             assert all(Path(path).is_relative_to(ROOT) for path in each["modules"])
     assert cores == [1, 1]
 
 
-def test_thread_variables_are_set_only_while_a_process_starts(monkeypatch):
+@pytest.mark.parametrize("preallocate", [None, "true"])
+def test_variables_are_set_only_while_a_process_starts(monkeypatch, preallocate):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    monkeypatch.delenv(PREALLOCATE, raising=False)
+    if preallocate:
+        monkeypatch.setenv(PREALLOCATE, preallocate)
     with threads_of_started(2):
-        assert [os.environ[name] for name in THREAD_VARIABLES] == ["2"] * 3
+        assert {os.environ[name] for name in THREAD_VARIABLES} == {"2"}
+        assert os.environ["NPROC"] == "2"
+        assert os.environ[PREALLOCATE] == ("true" if preallocate else "false")
     assert os.environ["OMP_NUM_THREADS"] == "7"
     assert "MKL_NUM_THREADS" not in os.environ
+    assert os.environ.get(PREALLOCATE) == preallocate
 
 
 def test_workers_are_spawned_where_the_temporary_path_is_too_long_for_a_socket(tmp_path, monkeypatch):

@@ -8,7 +8,8 @@ from multiprocessing import forkserver
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
 
-THREAD_VARIABLES = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
+THREAD_VARIABLES = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC"  # XLA reads the last one
+PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"  # whether JAX takes most of a GPU's memory at once
 FOLDER = "RL_IMPLS_FORKED_FROM"  # environment variable with the folder of the fork server's socket
 GAMES = "rl_impls.common.games_loaded"  # preloaded for processes that play Procgen
 OF_GROUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP  # may reach the whole group; only the parent handles them
@@ -33,9 +34,13 @@ def environment(values):
 def threads_of_started(threads):
     """Return a context in which started processes get `threads` threads per library; None changes nothing.
 
-    Libraries read the variables when they are imported, NumPy as soon as the process unpickles its arguments.
+    Libraries read the variables when they are imported, NumPy as soon as the process unpickles its arguments. The
+    processes may share a GPU, so JAX takes memory as they need it.
     """
-    return environment({} if threads is None else dict.fromkeys(THREAD_VARIABLES, str(threads)))
+    if threads is None:
+        return environment({})
+    on_demand = {PREALLOCATE: os.environ.get(PREALLOCATE, "false")}
+    return environment(dict.fromkeys(THREAD_VARIABLES, str(threads)) | on_demand)
 
 
 def context_of(threads, needs=()):
