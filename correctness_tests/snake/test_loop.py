@@ -77,7 +77,8 @@ def test_a_buffer_smaller_than_a_step_of_all_environments_keeps_the_last_ones(fo
 def test_the_target_net_is_synced_when_the_step_passes_a_multiple(form, backend, num_envs, target_frequency):
     inputs = timed(form, num_envs)
     train_frequency = 1 if num_envs == 1 else 16
-    config = inputs.config | {"target_frequency": target_frequency, "step": 0}
+    start = 2**31 - max(8, num_envs)  # the step exceeds 32 bits on the way
+    config = inputs.config | {"target_frequency": target_frequency, "step": start}
     explore, random_actions, draws, _ = inputs.args
     rows = np.arange(32)[None].repeat(max(1, num_envs // train_frequency), axis=0)
     example = (explore[:1], random_actions[:1], draws[:1], rows)
@@ -89,7 +90,9 @@ def test_the_target_net_is_synced_when_the_step_passes_a_multiple(form, backend,
             loop(explore[now : now + 1], random_actions[now : now + 1], draws[now : now + 1], rows)
             state = loop.state()
             after, online = part_of(state, "target"), part_of(state, "online")
-            due = passes_a_multiple(t * num_envs, (t + 1) * num_envs, target_frequency)
+            step = start + t * num_envs
+            due = passes_a_multiple(step, step + num_envs, target_frequency)
+            assert state["global_step"] == step + num_envs
             assert (differences(after, before).max() > 0) == due
             assert (differences(after, online).max() == 0) == due
             before = after

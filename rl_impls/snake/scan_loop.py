@@ -35,7 +35,9 @@ def make_program(config, options, num_envs):
             field.at[slots].set(column[-capacity:].astype(field.dtype), unique_indices=True)
             for field, column in zip(ring, transitions)
         )
-        carry = weights, state, new_obs.reshape(obs.shape), ring, pushed + num_envs
+        pushed += num_envs
+        pushed = jnp.where(pushed > capacity, capacity + pushed % capacity, pushed)  # the same slots, without overflow
+        carry = weights, state, new_obs.reshape(obs.shape), ring, pushed
         return carry, (actions, rewards, terminated | truncated)
 
     def one_round(carry, drawn):
@@ -50,9 +52,10 @@ def make_program(config, options, num_envs):
             return (weights, moments), loss
 
         (weights, moments), losses = jax.lax.scan(learn, (weights, moments), rows)
-        before, count = count, count + steps * num_envs
         if target_frequency:
-            due = count // target_frequency > before // target_frequency
+            count += steps * num_envs
+            due = count >= target_frequency
+            count %= target_frequency
             target_weights = jax.lax.cond(due, lambda: weights, lambda: target_weights)
         return (weights, moments, target_weights, state, obs, ring, pushed, count), (*played, losses)
 
@@ -70,7 +73,8 @@ def make_program(config, options, num_envs):
 class ScanLoop(ProgramLoop):
     """The loop of :class:`.loop.Loop` as one compiled JAX program, with the same arguments.
 
-    ``played`` holds the games, their boards, the ring, and the numbers of transitions pushed and steps made.
+    ``played`` holds the games, their boards, the ring, the number of transitions pushed, up to whole turns of a full
+    ring, and the number of steps since the last multiple of ``target_frequency``.
     """
 
     def __init__(self, config, example, options, backend):
@@ -84,6 +88,12 @@ class ScanLoop(ProgramLoop):
         program = make_program(config, options, num_envs)
         self.run = self.compiler.compile(program, (self.carry, *example), donate_argnums=0)
 
+    def __call__(self, explore, *rest):
+        """Run the program; arguments and results as in :meth:`.loop.Loop.__call__`."""
+        out = super().__call__(explore, *rest)
+        self.step += explore.size
+        return out
+
     def reset(self):
         self.learner.reset()
         self.resume(self.config["env_state"], self.config["stored"], self.config["step"])
@@ -94,18 +104,19 @@ class ScanLoop(ProgramLoop):
         self.replay_buffer.restore(*stored)
         games = as_state(env_state)
         obs = observe(self.config.get("geometry", Geometry()), games)
-        counts = np.int32(self.replay_buffer.replay.pushed), np.int32(step)
+        self.step, since_sync = step, step % (self.config["target_frequency"] or 1)
+        counts = np.int32(self.replay_buffer.replay.pushed), np.int32(since_sync)
         self.played = to_device(
             (games, np.asarray(obs).reshape(len(obs), -1), self.replay_buffer.fields, *counts), self.compiler
         )
 
     def state(self):
         """Return the state as NumPy arrays, see :func:`.loop.state_of`."""
-        games, _, ring, pushed, step = jax.tree.map(np.array, self.played)
+        games, _, ring, pushed, _ = jax.tree.map(np.array, self.played)
         for field, values in zip(self.replay_buffer.fields, ring):
             field[:] = values
         self.replay_buffer.replay.pushed = int(pushed)
-        return state_of(self.learner, self.replay_buffer, as_arrays(games), int(step))
+        return state_of(self.learner, self.replay_buffer, as_arrays(games), self.step)
 
     def load_state(self, state):
         self.learner.load_state(state)
