@@ -5,6 +5,7 @@ import pytest
 
 from correctness_tests.draws import assert_as_often, assert_distributed, assert_each_for_itself
 from correctness_tests.quick import quick
+from rl_impls import backends
 from rl_impls.common.parts import part_of
 from rl_impls.treasurehunt.__main__ import main
 from rl_impls.treasurehunt._numpy import init_params
@@ -189,6 +190,11 @@ def test_evaluation_plays_greedily_by_the_present_weights_each_episode_in_its_ow
     assert np.unique(returns).tolist() == [-6, -5, -4, -3, -2, -1]  # up to the wall from each row, then into it
     np.testing.assert_array_equal(agents.play(100, seed=0, epsilon=0.0), returns)
     assert (agents.play(100, seed=0, epsilon=1.0) != returns).any()
+
+
+def test_evaluation_needs_a_backend_that_learns():
+    with pytest.raises(backends.OpUnavailable, match="cannot play on numpy; choose another backend"):
+        make(backend="numpy").play(1, seed=0)
 
 
 def test_evaluation_names_the_returns_of_each_agent():

@@ -201,6 +201,8 @@ class TreasurehuntAgents(Agent):
         `seed` determines worlds and exploration, `epsilon` is the probability of a random action.
         """
         check_integer("episodes", episodes, 1)
+        if not self.backend.learns:
+            raise backends.OpUnavailable(f"cannot play on {self.backend.name}; choose another backend")
         rng, capacity = np.random.default_rng(seed), MIN_ROWS * episodes
         worlds = ArrayWorlds(self.settings, episodes)
         worlds.reset(self._draw_cells(rng, episodes))
