@@ -107,6 +107,7 @@ class CastNet(Net):
     def __init__(self, net, options):
         params = {name: view.cpu().numpy() for name, view in net.views().items()}
         super().__init__(params, options)
+        self.addmm = net.addmm
         self.kernel, self.divided_kernel = FIRST[net_of(params)], self.divided
         self.first_dtype = PRECISIONS.get(options.precision, self.dtype)
         self.to(net.weights[self.kernel].device, self.first_dtype)
