@@ -36,6 +36,8 @@ def make():
 def test_arguments_override_the_defaults_of_the_algorithm():
     config = ProcgenAgent.configure(algorithm="a2c", num_steps=16)
     assert (config.num_steps, config.gae_lambda) == (16, 1.0)
+    with pytest.raises(ValueError, match="algorithm"):
+        ProcgenAgent.configure(algorithm=["ppo"])
 
 
 def episodes_of(rewards, ended):

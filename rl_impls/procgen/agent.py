@@ -152,7 +152,8 @@ class ProcgenAgent(Agent):
     @classmethod
     def configure(cls, **fields):
         """Return the configuration: the given fields, otherwise the algorithm's defaults."""
-        defaults = ALGORITHMS.get(fields.get("algorithm", "ppo"), {})
+        algorithm = fields.get("algorithm", "ppo")
+        defaults = ALGORITHMS.get(algorithm, {}) if isinstance(algorithm, str) else {}
         return Config(**{**defaults, **fields})
 
     def build(self):
