@@ -222,6 +222,14 @@ def test_samples_end_when_jax_has_computed_the_result(clock, monkeypatch):
     assert TimedFunction(lambda: [3] * 2000).sample() == 0  # searching it would take long
 
 
+def test_samples_end_when_torchs_gpu_has_finished(clock, monkeypatch):
+    cuda = SimpleNamespace(is_initialized=lambda: True, synchronize=lambda: clock(3))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    assert TimedFunction(lambda: None).sample() == 3
+    cuda.is_initialized = lambda: False
+    assert TimedFunction(lambda: None).sample() == 0
+
+
 def test_iterators_among_results_do_not_fail_where_jax_warns(monkeypatch):
     def warn(result):
         raise DeprecationWarning("iterables are leaves")

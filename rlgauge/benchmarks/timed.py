@@ -136,7 +136,8 @@ class TimedFunction:
 
     def time_calls(self, count: int) -> float:
         """Return the seconds of some calls; as in pytest-benchmark, a result is freed before the next call."""
-        function, args, kwargs, keeps, waits = self.function, self.args, self.kwargs, self.keeps, "jax" in sys.modules
+        function, args, kwargs, keeps = self.function, self.args, self.kwargs, self.keeps
+        waits = not sys.modules.keys().isdisjoint(("jax", "torch"))
         repeats = range(count - (keeps or waits))
         with gc_disabled() if self.disable_gc else nullcontext():
             start = self.timer()
@@ -258,7 +259,13 @@ def gc_disabled() -> Iterator[None]:
 
 
 def wait(result: Any) -> None:
-    """Wait until JAX has computed the arrays in a result; skip long containers, which take time to search."""
+    """Wait until JAX has computed the arrays in a result, and until torch's GPU has finished.
+
+    Long containers are skipped, because searching them takes time.
+    """
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if hasattr(cuda, "synchronize") and cuda.is_initialized():
+        cuda.synchronize()
     jax = sys.modules.get("jax")
     if jax is None or not hasattr(jax, "block_until_ready"):  # not imported, or partly
         return
