@@ -234,7 +234,7 @@ def resumable_rows(out: Path, current: Mapping[str, Any], log: Callable[[str], N
     If the conditions differ, print which ones and return nothing.
     """
     try:
-        before = json.loads(out.read_text())
+        before = json.loads(out.read_text("utf-8"))
         rows = {name: row for name, row in before["comparisons"].items() if "value" in row}
         differing = [name for name in current if current[name] != before["conditions"].get(name)]
     except FileNotFoundError:
@@ -257,7 +257,7 @@ def other_rows(out: Path, current: Mapping[str, Any], only: Sequence[str]) -> di
     Raises GateError if they were measured under other conditions, since they would be lost.
     """
     try:
-        before = json.loads(out.read_text()) if only else {}
+        before = json.loads(out.read_text("utf-8")) if only else {}
         rows = {name: row for name, row in before["comparisons"].items() if name not in only}
         differing = [name for name in current if current[name] != before["conditions"].get(name)]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a file with other contents is overwritten

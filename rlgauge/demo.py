@@ -130,10 +130,10 @@ def demo(folder: Path | None) -> int:
     """Run the gate on a scratch repository with a planted slowdown; return 0 if the gate finds it."""
     with scratch(folder) as repository:
         for name, text in BASE.items():
-            (repository / name).write_text(text)
+            (repository / name).write_text(text, "utf-8")
         commit_all(repository)
         words = repository / "words.py"
-        words.write_text(WORDS.replace(FAST, SLOW))
+        words.write_text(WORDS.replace(FAST, SLOW), "utf-8")
         print(f"A repository with three benchmarks is in {repository}. This change is not committed:\n")
         print(f"    words.py\n    -    return {FAST}\n    +    return {SLOW}\n")
         print(f"Is it slower than the last commit? This takes about a minute:\n\n    {' '.join(GATE)}\n", flush=True)

@@ -58,7 +58,7 @@ def cached(pattern: str, count: int) -> Iterator[Callable[[Path, Callable[[], No
             if folder not in locked:
                 folder.parent.mkdir(parents=True, exist_ok=True)
                 with ExitStack() as lock:  # after a failure, this gate may try again
-                    guard = lock.enter_context(folder.with_suffix(".lock").open("w"))
+                    guard = lock.enter_context(folder.with_suffix(".lock").open("w", encoding="utf-8"))
                     fcntl.flock(guard, fcntl.LOCK_SH)
                     if not ready.exists():
                         fcntl.flock(guard, fcntl.LOCK_EX)  # another gate may be creating it
@@ -234,7 +234,7 @@ def remove_old(cache: Path, pattern: str, kept: int) -> None:
     last_used = {path.parent: path.stat().st_mtime_ns for path in cache.glob(f"{pattern}/.ready")}
     folders = [path for path in cache.glob(pattern) if path.is_dir()]
     for old in sorted(folders, key=lambda path: last_used.get(path, 0), reverse=True)[kept:]:
-        with old.with_suffix(".lock").open("w") as guard:
+        with old.with_suffix(".lock").open("w", encoding="utf-8") as guard:
             try:
                 fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -79,7 +79,7 @@ class KeptPairs:
     def restore(self, comparisons: Comparisons, log: Callable[[str], None]) -> None:
         """Add the pairs of an interrupted run to the results, or print why they cannot be reused."""
         try:
-            before = json.loads(self.file.read_text())
+            before = json.loads(self.file.read_text("utf-8"))
         except (OSError, ValueError) as error:
             reason = f"{self.file} does not exist" if isinstance(error, FileNotFoundError) else error
             log(f"{self.command}: nothing to resume, starting over: {reason}")

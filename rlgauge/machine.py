@@ -23,7 +23,7 @@ PACKAGES = ("numpy", "pytest", "pytest-benchmark")  # whose versions belong to r
 
 def cpuinfo(*names: str) -> str:
     """Return the first core's value in ``/proc/cpuinfo`` under one of the given names; empty if there is none."""
-    for line in CPU.read_text().splitlines() if CPU.exists() else ():
+    for line in CPU.read_text("utf-8").splitlines() if CPU.exists() else ():
         name, _, value = line.partition(":")
         if name.strip() in names:
             return value.strip()
@@ -78,7 +78,7 @@ def git_state(root: Path) -> str:
             cwd=root,
             env=outside_hooks(),
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             check=True,
         )
     except (OSError, subprocess.CalledProcessError):

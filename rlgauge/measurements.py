@@ -26,7 +26,7 @@ def read(file: Path, kinds: Collection[str], command: str) -> list[dict[str, Any
     """
     lines: list[dict[str, Any]] = []
     try:
-        for text in file.read_text().splitlines():
+        for text in file.read_text("utf-8").splitlines():
             lines.append(json.loads(text))
             if (what := lines[-1]["what"]) not in kinds:
                 raise ValueError(f"unknown line {what!r} (choose from {', '.join(kinds)})")

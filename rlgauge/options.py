@@ -26,6 +26,9 @@ OVERRIDDEN: dict[str, Any] = {  # options of pytest and its plugins, with their 
     "stepwise_skip": False, "stepwise_reset": False, "setuponly": False, "setupplan": False, "timeout": 0,
     "session_timeout": NEVER, "reruns": 0, "retries": 0, "forked": False, "continue_on_collection_errors": False,
     "codspeed": False,  # pytest-codspeed would measure, and write a folder .codspeed
+    # pytest-testmon would skip tests, and record the verdicts as results
+    "testmon": False, "testmon_noselect": False, "testmon_nocollect": False, "testmon_forceselect": False,
+    "tmnet": False,
     "numprocesses": 0, "dist": "no", "distload": False, "tx": [], "store_durations": False, "clean_durations": False,
 }  # fmt: skip
 # those of pytest-benchmark that write or read its own results

@@ -228,7 +228,10 @@ def pytest_collection_modifyitems(
             open_gates(config)
             if not case_names(run):  # there are fewer cases than shards
                 run.done = measure_and_decide(config, run)
-        items[:] = [Verdict.from_parent(session, name=name, nodeid=name) for name in case_names(run)]
+        lines = {item.nodeid: item.location[1] for item in collected}
+        items[:] = [
+            Verdict.from_parent(session, name=name, nodeid=name, line=lines.get(name) or 0) for name in case_names(run)
+        ]
 
 
 class NotPassed(Exception):
@@ -241,7 +244,8 @@ class Verdict(pytest.Item):
     It has no fixtures and no function of its own, but hooks of a project may look for them.
     """
 
-    def __init__(self, **arguments: Any) -> None:
+    def __init__(self, line: int = 0, **arguments: Any) -> None:
+        self.line = line
         super().__init__(**arguments)
         self.fixturenames, self.funcargs, self.originalname = list[str](), dict[str, Any](), self.name
         self.function = self.obj = lambda: None
@@ -273,10 +277,10 @@ class Verdict(pytest.Item):
         """Return a failure as text, without a traceback."""
         return str(excinfo.value) if excinfo.errisinstance(NotPassed) else super().repr_failure(excinfo, style)
 
-    def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Report the test by its file and its name in that file, without a line number."""
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Report the test by its file, its line there, counted from 0, and its name in that file."""
         file, _, test = self.name.partition("::")
-        return self.config.rootpath / file, None, test
+        return self.config.rootpath / file, self.line, test
 
 
 def outcome_of(session: pytest.Session, run: Run) -> Outcome:

@@ -33,7 +33,7 @@ def cores() -> int:
 def cpu_limit(file: Path = CPU_LIMIT) -> int | None:
     """Return the number of cores that a container's limit allows to be busy, at least 1; None if there is no limit."""
     try:
-        quota, period = file.read_text().split()
+        quota, period = file.read_text("utf-8").split()
         return max(1, int(quota) // int(period))
     except (OSError, ValueError):  # it does not exist, or the quota is "max"
         return None

@@ -56,7 +56,7 @@ def make_repository(tree: Path, top: Path, commit: str) -> None:
     git(tree, "init", "--quiet", "--template=", GIT_DEFAULT_HASH=hash_name, GIT_DEFAULT_REF_FORMAT="files")
     objects = common_folder(top) / "objects"
     (tree / ".git" / "objects" / "info").mkdir(exist_ok=True)
-    (tree / ".git" / "objects" / "info" / "alternates").write_text(f"{objects}\n")
+    (tree / ".git" / "objects" / "info" / "alternates").write_text(f"{objects}\n", "utf-8")
     (tree / ".git" / "packed-refs").write_bytes(
         git(top, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags")
     )
@@ -375,7 +375,7 @@ def measurement_lock(cache: Path) -> Iterator[None]:
     share.
     """
     cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "turn.lock").open("a+") as file:
+    with (cache / "turn.lock").open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -10,6 +10,17 @@ SETTINGS = """[tool.pytest.ini_options]
 addopts = "--gate-against=helped --durations=3 --benchmark-autosave --benchmark-json=run.json"
 faulthandler_timeout = 1
 """
+REPORTER = """def pytest_addoption(parser):
+    parser.addoption("--testmon", action="store_true")  # as pytest-testmon does
+
+
+def pytest_runtest_logreport(report):
+    assert report.location[1] + 1 > 1
+
+
+def pytest_collection_finish(session):
+    assert not session.config.getoption("testmon")
+"""
 HELPED = """from inner import SIZE
 from outer import COUNT
 from toy import sorting
@@ -276,13 +287,15 @@ def test_the_gate_does_not_depend_on_the_results_variables_and_selection_of_othe
     assert failed.read_text() == before
 
 
-def test_plugins_may_be_loaded_by_the_names_of_their_modules_and_the_terminal_may_be_left_out(tmp_path):
-    plugins = "-p rlgauge.plugin -p pytest_benchmark.plugin -p xdist.plugin --benchmark-only -n 2"
-    ini = f"[pytest]\naddopts = {plugins}\nfilterwarnings = error::pytest.PytestAssertRewriteWarning\n"
-    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": ini})
+def test_plugins_may_be_loaded_by_the_names_of_their_modules_and_need_lines_and_the_terminal_may_be_left_out(tmp_path):
+    plugins = "-p rlgauge.plugin -p pytest_benchmark.plugin -p xdist.plugin --benchmark-only -n 2 --testmon"
+    errors = "error::pytest.PytestAssertRewriteWarning\n  error::EncodingWarning:rlgauge"
+    ini = f"[pytest]\naddopts = {plugins}\nfilterwarnings =\n  {errors}\n"
+    made = Repository(tmp_path / "repository", flat() | {"pytest.ini": ini, "conftest.py": REPORTER})
     made.write(CHANGED)
     options = "-k", "slow", "-n", "0", "-p", "no:terminal"
-    ran = made.gate("HEAD", tmp_path, *options, rule=QUICK, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", code=0)
+    variables = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONWARNDEFAULTENCODING": "1"}
+    ran = made.gate("HEAD", tmp_path, *options, rule=QUICK, code=0, **variables)
     assert ran.findings[f"{FILE}::test_slow"] == ("ok",), ran.text
 
 

@@ -88,13 +88,14 @@ def compilers(folder: Path) -> list[str]:
     for words in (os.environ.get("CC") or "cc", os.environ.get("CXX") or "c++", "rustc"):
         with suppress(OSError, ValueError, subprocess.TimeoutExpired):  # not installed, or not a command
             command = [*shlex.split(words), "--version"]
-            found.append(subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=30).stdout)
+            found.append(subprocess.run(command, cwd=cwd, capture_output=True, encoding="utf-8", timeout=30).stdout)
     return found
 
 
 def variables_read(folder: Path) -> set[str]:
     """Return the names of set environment variables that a project's build files mention, such as ``SKIP_CYTHON``."""
-    texts = [path.read_text(errors="replace") for name in BUILD_FILES for path in folder.glob(name) if path.is_file()]
+    files = [path for name in BUILD_FILES for path in folder.glob(name) if path.is_file()]
+    texts = [path.read_text("utf-8", errors="replace") for path in files]
     return {name for name in VARIABLE.findall("\n".join(texts)) if name in os.environ and name not in UNRELATED}
 
 
@@ -156,9 +157,9 @@ def build(target: Path, code: Path, words: Sequence[str], name: str, folder: str
         sites = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
         lines = [f"import site; site.addsitedir({path!r})" for path in sites if Path(path).is_dir()]
         packages_of(python).mkdir(parents=True, exist_ok=True)
-        (packages_of(python) / PATH_FILE).write_text("\n".join([*lines, FINDERS_LAST]) + "\n")
+        (packages_of(python) / PATH_FILE).write_text("\n".join([*lines, FINDERS_LAST]) + "\n", "utf-8")
         for script in map(python.with_name, ("pip", "pip3")):  # a pip on the user's PATH installs into another Python
-            script.write_text(f'#!/bin/sh\nexec "{python}" -m pip "$@"\n')
+            script.write_text(f'#!/bin/sh\nexec "{python}" -m pip "$@"\n', "utf-8")
             script.chmod(0o755)
         variables = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
         for variable in VERSIONS:  # a build may be used for several commits

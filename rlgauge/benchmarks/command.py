@@ -69,7 +69,7 @@ def expanded(arguments: Sequence[str]) -> list[str]:
     found = list[str]()
     for word in arguments:
         file = Path(word[1:])
-        found += expanded(file.read_text().splitlines()) if word.startswith("@") and file.is_file() else [word]
+        found += expanded(file.read_text("utf-8").splitlines()) if word.startswith("@") and file.is_file() else [word]
     return found
 
 

@@ -70,5 +70,5 @@ def imported_files(tree: str) -> list[str]:
 
 def mapped_libraries() -> set[str]:
     """Return the files of the shared libraries that this process has loaded."""
-    lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
+    lines = Path("/proc/self/maps").read_text("utf-8", errors="replace").splitlines()
     return {line.split(maxsplit=5)[5] for line in lines if " r-xp " in line and ".so" in line}

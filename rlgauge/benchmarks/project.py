@@ -79,7 +79,7 @@ class Project:
         self.ignore = [*filter(glob.has_magic, config.ignore), *map(self.from_settings, config.ignore)]
         self.outputs: list[str] = []
         self.artifact.parent.mkdir(exist_ok=True)
-        (self.artifact.parent / ".gitignore").write_text("*\n")
+        (self.artifact.parent / ".gitignore").write_text("*\n", "utf-8")
 
     def relative(self, path: Path) -> str:
         """Return a path relative to git's top level; raise ValueError for a path outside it."""
