@@ -14,6 +14,10 @@ from .made import QUICK, Gated, Repository, environment, flat, tidy, work
 FILE = "benchmarks/test_sorting.py"
 CHANGED = {"toy/sorting.py": work(slow=101, kept=100)}
 NEEDS_NEW = {"toy/new.py": "VALUE = 1\n", "benchmarks/conftest.py": "from toy.new import VALUE\n"}
+READS_IGNORED = {
+    "benchmarks/conftest.py": "open('benchmarks/local.json').close()\n", "benchmarks/local.json": "{}",
+    ".gitignore": "__pycache__/\nlocal.json\n",
+}  # fmt: skip
 
 toy = tidy(flat())
 
@@ -23,6 +27,8 @@ toy = tidy(flat())
     [
         (NEEDS_NEW, [], "base: ended with code 1; benchmarks/conftest.py cannot be imported here: ModuleNotFoundError: "
          "No module named 'toy.new'; both sides use"),
+        (READS_IGNORED, [], "base: ended with code 1; benchmarks/conftest.py cannot be imported here: "
+         "FileNotFoundError: [Errno 2] No such file or directory: 'benchmarks/local.json'"),
         ({"own.ini": "[pytest]\n", ".gitignore": "__pycache__/\nown.ini\n"}, ["-c", "own.ini"],
          "git ignores own.ini, pytest's configuration file, so neither side has it; remove it from .gitignore"),
         ({}, ["--gate-limit=0.01"],
@@ -34,6 +40,7 @@ def test_a_mistake_is_one_line(toy, tmp_path, files, options, message):
     ran = toy.gate("HEAD", tmp_path, *options, rule=QUICK)
     assert ran.code in (2, 4), ran.text
     assert ran.only_says(message), ran.text
+    assert ("both sides use" in ran.text) == ("both sides use" in message)
     assert not (tmp_path / "gate.json").exists()
     assert toy.leftovers() == []
 

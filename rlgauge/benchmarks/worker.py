@@ -48,10 +48,7 @@ from rlgauge.plugin import MARK
 
 FORKED = "pytest_forked"  # runs marked tests in a child, which would answer the requests
 SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that is not shown
-CONFTEST_HINT = (
-    "both sides use head's version: if base lacks a name, import it in the fixtures or tests that use it instead of at "
-    "the top"
-)
+CONFTEST_HINT = "; both sides use head's version: import names that base lacks where they are used, not at the top"
 OPTIONS: dict[str, Any] = {  # options of pytest and its plugins, with their values in a worker
     **OVERRIDDEN, "continue_on_collection_errors": True, "xmlpath": None, "htmlpath": None, "json_report": False,
 }  # fmt: skip
@@ -77,6 +74,7 @@ class WorkerPlugin(Runs):
         super().__init__(requests, replies, settings)
         self.files = LoadedFiles(settings["tree"]) if settings.get("trace") else None
         self.conftest, self.prefix = "", settings["prefix"]
+        self.hint = "" if settings.get("own_benchmarks") else CONFTEST_HINT
         self.by_conftests: dict[str, Any] = {}
 
     @pytest.hookimpl(wrapper=True)
@@ -103,7 +101,8 @@ class WorkerPlugin(Runs):
             return result
         except Exception as error:  # pytest has no public class for it
             if path := getattr(error, "path", None):
-                self.conftest = f"{os.path.relpath(path)} cannot be imported here: {one_line(error.__cause__)}"
+                hint = self.hint if isinstance(error.__cause__, ImportError | AttributeError) else ""
+                self.conftest = f"{os.path.relpath(path)} cannot be imported here: {one_line(error.__cause__)}{hint}"
             raise
 
     @pytest.hookimpl(wrapper=True)
@@ -386,7 +385,7 @@ def main(requests: TextIO, replies: TextIO) -> None:
     sys.argv = ["pytest", "--benchmark-only", *arguments]
     code = pytest.main(arguments, plugins=[plugin, *([EarlyFiles(plugin.files)] if plugin.files else [])])
     if plugin.conftest:
-        sys.stderr.write(f"{plugin.conftest}{'' if settings.get('own_benchmarks') else f'; {CONFTEST_HINT}'}\n")
+        sys.stderr.write(f"{plugin.conftest}\n")
     elif plugin.session is None and code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         sys.stderr.write("pytest ended before it collected anything\n")  # otherwise pytest has printed the reason
     with suppress(Exception):
