@@ -263,7 +263,7 @@ def wait(result: Any) -> None:
 
     Long containers are skipped, because searching them takes time.
     """
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
     if hasattr(cuda, "synchronize") and cuda.is_initialized():
         cuda.synchronize()
     jax = sys.modules.get("jax")
