@@ -5,8 +5,8 @@
         bench(op.call, *op.args, **op.keywords)  # keywords: reset, output, items, unit, flops, ...
 
 A stateless function is timed as ``benchmark`` would time it. A function with state needs ``reset``: each sample is then
-several calls after one untimed reset, and times are reported per call. Before timing, two warm-up samples check that
-calls wait for the device and that every sample does the same work.
+one or more calls after one untimed reset, and times are reported per call. Before timing, two warm-up samples check
+that calls wait for the device and that every sample does the same work.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Bench:
         Args:
             function: function to time; it must not return before the device has finished.
             args: positional arguments of every call.
-            reset: restores all state that calls change; its result is ignored. Each sample is then several calls after
-                one untimed reset.
+            reset: restores all state that calls change; its result is ignored. Each sample is then one or more calls
+                after one untimed reset.
             close: stops what the function has started (threads, processes); called when the test ends.
             max_calls: maximum number of calls after one reset.
             output: maps a result to the arrays that must agree between samples, and between both sides of a gate.

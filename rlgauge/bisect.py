@@ -121,7 +121,7 @@ def search(
         GateError: the rule has too few pairs, the case is not slower or fails at either end, or the commit cannot be
             determined with certainty.
     """
-    if 2.0**-rule.confirm > rule.level:  # the smallest possible p; the gate may have further looks
+    if 2.0**-rule.confirm > rule.level:  # the smallest p, since bisect tests only once
         raise GateError(
             f"rule: bisect cannot reach the level {rule.level} with confirm {rule.confirm}; raise confirm or level"
         )

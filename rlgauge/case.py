@@ -15,8 +15,8 @@ class Case:
     Attributes:
         id: id of the test, the same in all commits.
         all_cores: whether it runs on all cores, in a separate pass, rather than on one.
-        tolerance: largest difference between equal outputs, as a fraction of an array's largest value; infinite if
-            outputs are not compared.
+        tolerance: largest difference between equal outputs, as a fraction of an array's largest absolute value;
+            infinite if outputs are not compared.
     """
 
     id: str

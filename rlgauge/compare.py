@@ -30,7 +30,7 @@ from .two_tests import ComparisonError, SkippedError, TwoTestPairs
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
 
-MAX_WIDTH = 1.5  # largest usable quotient of an interval's upper and lower end
+MAX_WIDTH = 1.5  # largest usable ratio of an interval's upper to its lower end
 MAX_DIFFERENCE_WIDTH = 0.2  # the same for a difference: half width as a fraction of the longer time
 WIDE, NOT_SIGNIFICANT = "too wide to use", "no significant difference"
 WIDE_HINT = "give more --minutes, use an idle machine, or make the benchmark less noisy"

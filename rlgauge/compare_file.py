@@ -5,7 +5,7 @@ Comparisons share pairs of processes in three cases:
 - They run on one core with the same plan.
 - They run on all cores with the same plan and name the same ``group``. Tests marked ``cores="all"`` share pairs only
   with each other.
-- They compare the same two tests by different measures.
+- They compare the same two tests by different measures. Comparisons of memory never share pairs.
 
 The results so far are written after each group, so that an interrupted run can be resumed.
 """
@@ -35,7 +35,7 @@ from .two_tests import SkippedError
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
 
-GROUP_SIZE = 8  # most comparisons that share pairs: an interrupt loses the pairs of one group
+GROUP_SIZE = 8  # maximum number of pairs of tests in a group; an interrupt loses the pairs of one group
 Row = dict[str, Any]  # result of one comparison as written to the file
 
 

@@ -39,8 +39,8 @@ class Config:
         rule: values of the decision rule that differ from the defaults.
         cores: ``one``, or ``all`` for benchmarks that start threads or processes, by pattern of test ids.
         outputs: how outputs are compared, ``close``, ``same`` or ``ignore``, by pattern of test ids.
-        tolerances: largest difference between equal outputs, as a fraction of an array's largest value, by pattern of
-            test ids.
+        tolerances: largest difference between equal outputs, as a fraction of an array's largest absolute value, by
+            pattern of test ids.
         lock: lock file; if that of a side differs from the installed packages, each side gets its own environment.
     """
 

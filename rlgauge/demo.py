@@ -101,7 +101,7 @@ def run_gate(repository: Path) -> int:
     """Run the gate in a repository, without the user's variables for pytest; return its exit code."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     command = [sys.executable, "-m", *GATE, "--quiet"]
-    # in a session of its own, where Ctrl-C does not reach it: a second signal would interrupt its end
+    # in a session of its own, where Ctrl-C does not reach it: a second signal would interrupt its cleanup
     with subprocess.Popen(command, cwd=repository, env=variables, start_new_session=True) as gate:
         try:
             return gate.wait()

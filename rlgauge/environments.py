@@ -79,8 +79,9 @@ def cached(pattern: str, count: int) -> Iterator[Callable[[Path, Callable[[], No
 def environments(cache: Path, lock: str, folder: str = ".") -> Iterator[PythonFor]:
     """Provide ``python_for(name, code, codes)``, whose environments no other gate removes until this context ends.
 
-    `codes` are the trees of both sides. If one of them needs an environment, both get one: otherwise, packages
-    that no lock file names would exist on one side only. Raises GateError if an environment cannot be created.
+    `codes` are the trees of both sides. If one of them needs an environment, the other gets one too if it has a lock
+    file: otherwise, packages that no lock file names would exist on one side only. Raises GateError if an environment
+    cannot be created.
 
     Args:
         cache: directory in which environments are kept.
@@ -118,7 +119,7 @@ def log(line: str) -> None:
 
 
 def lock_files(lock: Path) -> list[Path]:
-    """Return a lock file and those that it includes with ``-r`` or ``-c``, as far as they exist."""
+    """Return a lock file and those that it includes with ``-r`` or ``-c``, if they exist."""
     files = [lock] if lock.exists() else []
     for file in files:  # grows
         included = [file.parent / match[1] for match in INCLUDE.finditer(content_of(file))]
@@ -183,7 +184,7 @@ def commands(environment: Path, lock: str) -> list[list[str]]:
 def create(environment: Path, tree: Path, folder: Path, lock: str, name: str) -> None:
     """Create the environment of a lock file and show the progress; a failure leaves no files."""
     shutil.rmtree(environment, ignore_errors=True)
-    total = sum(1 for _ in requirements(text_of(folder / lock))) or 1  # of a file without packages
+    total = sum(1 for _ in requirements(text_of(folder / lock))) or 1  # 1 for a file without packages
     try:
         with without_local(tree, folder / lock), Progress(total, "packages") as progress:
             for command in commands(environment, lock):

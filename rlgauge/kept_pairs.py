@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def conditions(source: Benchmarks, layout: Layout, plan: Plan, more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what must be equal for the results of two runs to be combined, by a name for messages."""
+    """Return the conditions that must be equal to combine two runs, by their name in messages."""
     code, options = layout.code(None), asdict(plan)
     values = {
         "seed": options.pop("seed"),
@@ -91,7 +91,7 @@ class KeptPairs:
             return
         pairs, results = before["pairs"], comparisons.results
         if pairs.keys() != results.keys():
-            return  # the interrupted run skipped this baseline, and its pairs have another
+            return  # the interrupted run skipped the baseline and has pairs with another
         for name, row in pairs.items():
             results[name].values += row["values"]
             results[name].sides, results[name].per = row["sides"], row["per"]

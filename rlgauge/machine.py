@@ -13,7 +13,7 @@ from typing import Any
 from .process import cores
 
 CPU = Path("/proc/cpuinfo")
-SET_BY_HOOKS = (  # variables of a git hook: its repository, and how the caller, such as Magit, gives paths
+SET_BY_HOOKS = (  # variables that a git hook inherits: its repository, and how the caller, such as Magit, writes paths
     "GIT_COMMON_DIR", "GIT_DIR", "GIT_GLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_INDEX_FILE", "GIT_LITERAL_PATHSPECS",
     "GIT_NOGLOB_PATHSPECS", "GIT_PREFIX", "GIT_WORK_TREE",
 )  # fmt: skip
@@ -66,7 +66,7 @@ def called(machine: Mapping[str, Any]) -> str:
 
 
 def outside_hooks() -> dict[str, str]:
-    """Return the environment variables without those by which git tells a hook its repository."""
+    """Return the environment variables without those in ``SET_BY_HOOKS``."""
     return {name: value for name, value in os.environ.items() if name not in SET_BY_HOOKS}
 
 

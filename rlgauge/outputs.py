@@ -53,7 +53,7 @@ def array(data: bytes, start: int, *, dtype: str, shape: list[int], offset: int)
 def same(first: Path, second: Path, tolerance: float) -> bool:
     """Return whether two output files agree: equal structures, and arrays within the tolerance.
 
-    `tolerance` is a fraction of each array's largest value.
+    `tolerance` is a fraction of each array's largest absolute value.
     """
     a, b = read(first), read(second)
     if not equal_structures(a.structure, b.structure):

@@ -1,4 +1,4 @@
-"""Pairs of fresh workers, one per side, whose samples are interleaved; only one of them works at any moment."""
+"""Pairs of fresh workers, one per side, whose samples are interleaved; only one of them is timed at any moment."""
 
 from __future__ import annotations
 
@@ -73,8 +73,7 @@ class Pairs:
         """Add a pair of every case that is still timed; a case that ends a worker becomes an error.
 
         The records are updated in place. `phase` is ``screen`` or ``confirm``, the field of the record to which the
-        pair is added. A thorough pair gives long calls more blocks too when they are noisy, as in a confirmation of few
-        cases.
+        pair is added. A thorough pair, used to confirm few cases, also gives more blocks to long calls that are noisy.
         """
         pair: dict[str, list[Block]] = {}
         while waiting := [name for name in names if records[name].state == "timed" and name not in pair]:
@@ -117,7 +116,7 @@ class Pairs:
             blocks = self.measure_blocks({name: plan}, lambda _: self.block(workers, name, plan), thorough)[name]
         with as_case_error(name):
             replies = self.close_replies[name] = []
-            for worker, identity in zip(workers, self.identities(name), strict=True):  # in turn, as one call is made
+            for worker, identity in zip(workers, self.identities(name), strict=True):  # one by one: it may make a call
                 worker.ask("close", identity=identity)
                 replies.append(worker.reply())
         for side, reply in zip(self.sides, replies, strict=True):
@@ -180,8 +179,8 @@ class Pairs:
     def shuffled(self, names: Iterable[str]) -> list[str]:
         """Return the cases in a random order of their files.
 
-        The cases of a file keep pytest's order or its reverse, from a random one on, so that most fixtures that they
-        share are set up once.
+        The cases of a file are in pytest's order or its reverse, rotated to a random start, so that most fixtures that
+        they share are set up once.
         """
         files: dict[str, list[str]] = {}
         for name in names:

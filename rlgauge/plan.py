@@ -23,8 +23,8 @@ class Plan:
         minutes: time after which no new pair is started; at least six pairs are measured. With 0, noisy benchmarks and
             those with long calls get fewer samples per pair.
         outputs: whether outputs must be ``close``, the ``same``, or are ``ignore``d.
-        tolerance: largest difference of close outputs, as a fraction of an array's largest value; by default that of
-            the tests' marks and settings.
+        tolerance: largest difference of close outputs, as a fraction of an array's largest absolute value; by
+            default that of the tests' marks and settings.
         items: compare the time per item, as counted in ``benchmark.extra_info["items"]``, instead of per call.
         measure: what to compare: the ratio of ``seconds``; their ``difference``; their ``spread``, which is the
             interquartile range over the median; bytes of ``peak_rss`` or ``allocated``, see

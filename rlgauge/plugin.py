@@ -323,7 +323,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
-    """Exit with the gate's code, or 2 if the JUnit file cannot be written; leave out a section of verdicts alone."""
+    """Exit with the gate's code, or 2 if the JUnit file cannot be written; hide failures if all are verdicts."""
     config = session.config
     if RUN not in config.stash:
         return (yield)

@@ -78,7 +78,7 @@ def reusable(records: Mapping[str, Record]) -> list[str]:
 
 
 def conditions(artifact: Artifact) -> dict[str, Any]:
-    """Return what must be equal for pairs of two runs to be combined, by a name for messages."""
+    """Return the conditions under which a gate ran, by their name in messages."""
     return {
         **artifact.fingerprints,
         "machine": json.loads(json.dumps(artifact.machine)),

@@ -238,7 +238,7 @@ def snapshot(root: Path, folder: Path, parts: Sequence[str] = (), ignore: Sequen
 
 
 def left_out(root: Path, paths: Sequence[str]) -> list[str]:
-    """Return what git ignores in some paths, and the repositories there that are no submodules; but no caches."""
+    """Return the ignored files and the repositories that are not submodules in some paths, without caches."""
     ignored = git(root, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", "--", *paths)
     others = git(root, "ls-files", "-z", "--others", "--exclude-standard", "--", *paths)
     names = [*split_at_null(ignored), *(name for name in split_at_null(others) if name.endswith("/"))]
@@ -344,7 +344,7 @@ def is_ignored(root: Path, path: str) -> bool:
 
 
 def untracked(root: Path, patterns: Sequence[str]) -> list[str]:
-    """Return the files that match one of some patterns and that git does not track, ignored or not."""
+    """Return the files that match any of the patterns and that git does not track, ignored or not."""
     return split_at_null(git(root, "ls-files", "-z", "--others", "--", *patterns)) if patterns else []
 
 

@@ -52,7 +52,7 @@ class Rule:
     """Parameters of the decision rule.
 
     Attributes:
-        screen: pairs of fresh processes that every case gets.
+        screen: maximum number of pairs of fresh processes in the screen.
         confirm: additional pairs of a suspect before each look, while they can still change the verdict; the
             screen's pairs are not used again.
         looks: number of times a confirmation is tested, each after `confirm` more pairs. p is the smallest of all looks
@@ -60,8 +60,8 @@ class Rule:
             tolerated slowdown by similar amounts, see :func:`confirmed`.
         blocks: blocks of a case in each pair.
         tolerated: largest slowdown, as a fraction, that does not count as one.
-        promised: slowdown, as a fraction, that should be detected; a suspect whose interval reaches it without being
-            `slower` is `inconclusive`.
+        promised: slowdown, as a fraction, that should be detected; a suspect whose interval reaches it is
+            `inconclusive`, unless it is significant or its confirmation was stopped for futility.
         level: significance level: largest Holm-adjusted p of a confirmed suspect.
         version: version of the rule. Version 1, which is assumed for artifacts without a version, has no early end.
     """
@@ -123,7 +123,7 @@ def as_number(value: Any) -> Any:
 
 @dataclass
 class Record:
-    """Measurements of one case. The JSON artifact stores nothing else, so the verdict can be recomputed from it.
+    """Measurements of one case. The JSON artifact stores these but no verdicts, which are recomputed from them.
 
     Attributes:
         state: ``timed``, or the reason why not.
@@ -202,7 +202,7 @@ def suspect_direction(screen: Sequence[float], rule: Rule) -> int:
 def unscreened(records: Mapping[str, Record], rule: Rule) -> list[str]:
     """Return the cases that need more pairs in the screen: those that can still become suspects.
 
-    For example, if three of four pairs neither look slower nor all look faster, the fourth cannot change the outcome.
+    For example, if none of the first three pairs looks slower and not all look faster, a fourth cannot change that.
     Each case gets at least as many pairs as the detection of drift needs.
     """
     found = []

@@ -26,7 +26,7 @@ from .workers import Side
 LIMIT = 300.0  # seconds for one worker request, which may include compilation
 COSTLY_PAIRS = 2  # screen pairs of a case whose preparation is slow in every process
 CANARY_PAIRS = 8  # pairs that usually confirm a canary
-FEW_SUSPECTS = 4  # at most so many are measured thoroughly from the start, as they take little time
+FEW_SUSPECTS = 4  # up to this many suspects are all measured thoroughly from the start, as they take little time
 
 
 @dataclass

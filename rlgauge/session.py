@@ -79,7 +79,7 @@ def measure_and_decide(config: pytest.Config, run: Run) -> tuple[Artifact, Outco
         for gate in run.gates:
             gate.log, gate.counts_memory = log, config.getoption("gate_memory")
             artifacts.append(gate.run())
-            if gate.invalid and gate is not run.gates[-1] and run.shard is None:  # all shards that are merged need one
+            if gate.invalid and gate is not run.gates[-1] and run.shard is None:  # a merge needs each shard's anchor
                 log("gate: the anchor is not measured: the comparison with base is invalid")
                 break
     except (KeyboardInterrupt, GateError, OSError) as error:

@@ -71,12 +71,12 @@ def signed_rank(values: Sequence[float], tolerated: float) -> float:
 def similar_excess_p(values: Sequence[float], tolerated: float) -> float:
     """Bound the one-sided p of values that exceed the tolerated slowdown by similar amounts; 1 if none do.
 
-    The bound is that of the first k values, where each exceeds the tolerated slowdown, and none by twice as much as
-    another. H0: each value is at most the tolerated slowdown plus the difference of two independent samples from one
-    arbitrary distribution. At most a quarter of such differences lie in any [a, 2a): the pairs of samples at such
-    distances form a triangle-free graph, which has at most n^2 / 4 edges (Mantel). Half of them are positive, and any
-    of the k may be the smallest: ``p <= k / 2 / 4^(k - 1)``. If k + 1 values are similar, the first k are too, so
-    checking after each value needs no correction.
+    k is the number of leading values that all exceed the tolerated slowdown, none by twice as much as another. H0: each
+    value is at most the tolerated slowdown plus the difference of two independent samples from one arbitrary
+    distribution. At most a quarter of such differences lie in any [a, 2a): the pairs of samples at such distances form
+    a triangle-free graph, which has at most n^2 / 4 edges (Mantel). The smallest of the k is positive with probability
+    at most 1/2, and may be any of them: ``p <= k / 2 / 4^(k - 1)``. If k + 1 values are similar, the first k are too,
+    so checking after each value needs no correction.
 
     Args:
         values: log-ratio of each pair, in the order of measurement.
@@ -115,7 +115,8 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     if count < FEWEST:
         return ordered[0], ordered[-1]
     # Each value is below the median with probability 1/2. The interval from the rank-th smallest to the rank-th largest
-    # value contains the median where rank to count - rank of them are: widen it until 95% of 2^count outcomes do.
+    # value contains the median if between rank and count - rank of the values are below it. Widen the interval until
+    # this holds for 95% of the 2^count outcomes.
     rank = count // 2
     outcomes = math.comb(count, rank)
     inside = outcomes if count % 2 == 0 else 2 * outcomes

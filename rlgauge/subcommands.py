@@ -110,7 +110,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
 
 @contextmanager
 def interruptible(remains: str = "to resume, repeat the command with --resume") -> Iterator[None]:
-    """Report an interrupt as one line with exit code 2; `remains` names the kept data."""
+    """Report an interrupt as one line with exit code 2; `remains` is the end of that line."""
     try:
         yield
     except KeyboardInterrupt:

@@ -23,7 +23,7 @@
 #       --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 -d .whl NAME==VERSION...
 #     (cd .gl && apt-get download libgl1 libglvnd0 libglx0 libx11-6)
 #
-# Needed besides torch and JAX are the other dependencies of this repository, and nvidia-ml-py for mario-gpu-utilisation.
+# Needs torch, JAX, the other dependencies of this repository, and nvidia-ml-py (for mario-gpu-utilisation).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:?name a folder for results}")
@@ -56,7 +56,7 @@ eval "options=(${OPTIONS:-})"
 failed=0
 for each in "$@"; do
   IFS=: read -r part seconds <<<"$each"
-  limit=(timeout --kill-after=90 "${seconds:-240}") # a program that compiles is not interrupted
+  limit=(timeout --kill-after=90 "${seconds:-240}") # a program does not react to TERM while it compiles
   echo "== $part"
   if [ "$part" = parity ]; then
     TORCHINDUCTOR_COMPILE_THREADS=1 timeout --kill-after=15 "${seconds:-240}" "${pytest[@]}" correctness_tests/test_against_reference.py \

@@ -1,7 +1,8 @@
 """Run the gate on benchmarks of PyPI packages: on identical code, and with one function slowed by 8%.
 
 Each package is unpacked from its sdist and committed to a temporary repository. The run ``aa`` adds a comment to a file
-of the package. The run ``slowdown`` adds a loop to a function that is fixed below, before any run. The length of the
+of the package. The run ``slowdown`` adds a loop to a function that was chosen before any run (see
+the list below). The length of the
 loop is calibrated: pairs of the gate, with another seed, time one named benchmark with a trial loop. Every start is
 recorded in the results, whatever its outcome, and a repetition adds a new row.
 

@@ -1,7 +1,7 @@
 """Measure published claims: ``python -m perf_tests.claims [WORKLOAD ...] [--only ID] [--list]``.
 
 ``rlgauge compare --file`` measures six pairs of each comparison, then more pairs of the unclear ones, widest interval
-first. Results are kept in ``.cache/claims.kept`` until the code changes, so that an interrupted run can be resumed.
+first. Results are kept beside the output file until the code changes, so that an interrupted run can be resumed.
 """
 
 from __future__ import annotations

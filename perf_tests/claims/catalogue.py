@@ -78,7 +78,7 @@ class Claim(BaseModel):
         items: compare per item instead of per call.
         threads_a: threads of the first test, if fewer than all.
         same: what must not change: ``close`` outputs, or the learned ``returns``.
-        tolerance: tolerance of close outputs, relative to an array's largest value (default: 1e-3).
+        tolerance: tolerance of close outputs, relative to an array's largest absolute value (default: 1e-3).
         evidence: trial that tests whether returns stay the same, by context, see :mod:`.returns`.
         requires: module that the measure needs in addition to those of the backends.
         most_of: other claims; the ratio is then this claim's gain over the largest of theirs.

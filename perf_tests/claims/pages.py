@@ -46,7 +46,7 @@ def read(path: Path) -> Any:
 
 
 def check_cores(ledger: Mapping[str, Any]) -> None:
-    """Raise ClaimsError if a ledger, or its metadata alone, is of a process that could not use all cores."""
+    """Raise ClaimsError if a ledger was measured by a process that could not use all cores; its metadata is enough."""
     used, cores = ledger["threads"], ledger["machine"]["cores"]
     if used < cores:
         raise ClaimsError(f"pages need claims measured on all {cores} cores, not on {used}; use all cores")

@@ -6,7 +6,8 @@ seed) of ``gain of change - 0.75 gain of base`` must lie at or above 0. A trial 
 until an evaluation reaches it: the interval of ``log(updates of base / updates of change)`` must lie at or above log
 1.02.
 
-Results are kept in ``results/returns`` with a hash of the code and one of the weights after the first 1,000 updates.
+Results are kept in ``results/returns`` with a hash of the code and, for each side, one of the weights after 16,000
+environment steps.
 When the code changes, they are stale until a run finds that the new code computes bit-identical weights.
 """
 

@@ -98,7 +98,7 @@ def peers(comparisons: Mapping[str, Mapping[str, Any]], machine: Mapping[str, An
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Update both tables; return the exit code."""
+    """Update the tables; return the exit code."""
     description = "Put measured gains into the README and docs/results.md."
     parser = argparse.ArgumentParser(prog="python -m perf_tests.report.readme", description=description)
     parser.add_argument("comparisons", type=Path, help="file that rlgauge compare --file wrote")

@@ -84,7 +84,7 @@ def cells(row: Row) -> list[str]:
 
 
 def sources(workload: str) -> list[str]:
-    """Return the forms that reproduce published code as a list, each with its source and its speed relative to that."""
+    """Return a list of the forms that reproduce published code, with the source and, if known, their relative speed."""
     try:
         options = importlib.import_module(f"rl_impls.{workload}.options")
     except ImportError:  # the workload does not exist in this revision

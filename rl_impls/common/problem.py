@@ -28,7 +28,7 @@ class Problem:
         max_calls: maximum number of calls after one reset, if a call's cost depends on earlier calls.
         reference: backend whose naive form, in float64, gives the expected output.
         unreferenced: why there is no reference; empty if there is one.
-        tolerance: maximum difference from the reference, relative to an array's largest value.
+        tolerance: maximum difference from the reference, relative to an array's largest absolute value.
         repeatable: whether two samples give equal outputs; where threads or processes race, only shapes are compared.
         options: options of the form that this problem sets.
     """

@@ -23,7 +23,7 @@ def set_option(config: pytest.Config) -> None:
 def add_those_without_option(
     session: pytest.Session, collected: Sequence[pytest.Item], items: list[pytest.Item], own: object
 ) -> None:
-    """Add the benchmarks that hooks select without ``--codspeed`` to `items`, which they have selected with it.
+    """Add to `items` the benchmarks that hooks select only without ``--codspeed``; `items` are those selected with it.
 
     The hooks get copies of the collected tests, since they may mark tests as skipped. `own` is the plugin whose hook is
     left out.

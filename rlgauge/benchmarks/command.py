@@ -78,14 +78,14 @@ def for_workers(arguments: Sequence[str], files: Sequence[str]) -> list[str]:
 
     A word is an option's value if it follows ``-k`` or ``-m``, or occurs more often in `arguments` than in `files`.
     """
-    kept, values = list[str](), 0.0  # `values`: how many next words belong to a dropped option
+    kept, values = list[str](), 0.0  # `values`: how many of the next words belong to a dropped option
     arguments = [WITH_TERMINAL.get(word, word) for word in arguments]
     words = list(zip(["", *arguments], arguments))
     surplus = Counter(word for before, word in words if before not in SELECTING) - Counter(files)
     for before, word in words:
         if word.startswith("-"):
             name, equals, _ = word.partition("=")
-            joined = name.startswith("-c") and name != "-c" and not name.startswith("--")  # as in -cpytest.ini
+            joined = name.startswith("-c") and name != "-c" and not name.startswith("--")  # for example -cpytest.ini
             own = name.startswith("--gate-") or BENCHMARK.fullmatch(name)
             dropped, values = bool(joined or own or name in WITH_VALUE or name in ALONE), 0.0
             if dropped and not (joined or equals or name in ALONE):

@@ -43,7 +43,7 @@ def uses_fixture(item: pytest.Item) -> bool:
 
 
 def requests_fixture(item: pytest.Item, function: object) -> bool:
-    """Return whether the function of a test or a fixture passes a benchmark fixture to ``request.getfixturevalue``."""
+    """Return whether the function of a test or a fixture passes a benchmark fixture's name to ``getfixturevalue``."""
     code, names = getattr(function, "__code__", None), FIXTURES.keys() - parameters(item)
     if code is None or "getfixturevalue" not in code.co_names:
         return False
@@ -87,7 +87,7 @@ def requested(item: pytest.Item, names: Sequence[str]) -> set[str]:
 
 
 def is_alias(item: pytest.Item, name: str) -> bool:
-    """Return whether a fixture is a plugin's that the project has given another name."""
+    """Return whether a fixture is a plugin's fixture under another name."""
     found = definitions(item).get(name)
     return found is not None and name != "benchmark_weave" and found[-1].func.__module__.partition(".")[0] in PLUGINS
 

@@ -37,6 +37,6 @@ def check(prefix: str, name: str, value: Any) -> None:
 
 
 def tolerance(settings: dict[str, Any]) -> float:
-    """Return the tolerance of outputs as a fraction of an array's largest value; infinity if they are not compared."""
+    """Return the tolerance of outputs as a fraction of an array's largest absolute value; infinity if not compared."""
     fixed = {"same": 0.0, "ignore": math.inf}
     return fixed.get(settings["outputs"], float(settings["tolerance"]))

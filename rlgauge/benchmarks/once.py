@@ -19,7 +19,7 @@ from .timed import TimedFunction, is_used_up
 LONG_CALL = 1.0  # seconds from which a call is not repeated as a trial, because new fixtures then cost little
 SHORT_CALL = 1e-5  # seconds up to which a call is too short to compare its times
 MAX_RATIO = 2.0  # largest ratio of the times of two calls that do the same work
-LONG_FIRST_CALL, MAX_FIRST_RATIO = 0.001, 10.0  # seconds of a first call, and its ratio to later ones, that are noted
+LONG_FIRST_CALL, MAX_FIRST_RATIO = 0.001, 10.0  # first calls above both this time (seconds) and ratio are noted
 
 
 class Trial:

@@ -267,7 +267,7 @@ class Runs(worker.Requests):
         return None
 
     def peak_memory(self, identity: str, allocated: bool = False) -> dict[str, Any]:
-        """Return bytes as in :meth:`.Requests.peak_memory`, unless that needs another call and the test allows one."""
+        """Return bytes as :meth:`.Requests.peak_memory`, unless that needs two calls and the test allows only one."""
         if allocated and getattr(self.prepared[identity], "only", None):
             return {"failed": "counting allocations needs a second call, which this test does not allow"}
         return super().peak_memory(identity, allocated)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pytest
 
 CONFCUTDIR = re.compile("--confcutdir(=|$)")
-TOOL = "tool"  # directory of this package in that of a side
+TOOL = "tool"  # name of the directory for this package in a side's directory
 Imports = tuple[list[str], list[str]]  # packages under test, and the directories from which they are imported
 
 

@@ -41,7 +41,7 @@ class TimedFunction:
         output: maps the result of the second call after a reset (the first, if `max_calls` is 1) to the value that is
             compared between the sides.
         once: the test asks for one call; another one may fail, or find no work left.
-        keeps: keep the result of the last timed call, which is then freed outside the time.
+        keeps: keep the result of the last timed call, which is then freed while nothing is timed.
 
     Attributes:
         clock: returns the wall time in seconds.
@@ -163,7 +163,7 @@ class TimedFunction:
             result = function(*args, **kwargs)
             wait(result)
             seconds = self.timer() - start
-        self.result = result  # the previous one is freed outside the time
+        self.result = result  # the previous one is freed while nothing is timed
         if self.teardown:
             self.teardown(*args, **kwargs)
         return seconds
@@ -171,7 +171,8 @@ class TimedFunction:
     def only_call(self) -> float:
         """Make the only call of this run of the test, and return its seconds; the test will get its result.
 
-        If only the other side's test asks for one call, this one may have several iterations; the seconds are of one.
+        If only the other side's test asks for one call, this one may have several iterations; the
+        seconds are per iteration.
         """
         self.reset()
         seconds = self.time_call(*self.arguments()) / self.iterations

@@ -223,7 +223,7 @@ class WorkerPlugin(Runs):
     def pytest_collection_modifyitems(
         self, session: pytest.Session, items: list[pytest.Item]
     ) -> Generator[None, object, object]:
-        """Remember all tests, including those that a hook deselects, as the gate has made the selection.
+        """Remember all tests, including those that a hook deselects, because the gate has already made the selection.
 
         A hook may change ids. An id may contain a path in this side's tree, for example that of a parameter's file: the
         gate knows it by its path in the working tree.

@@ -1,7 +1,7 @@
 """Simulate the effect of the early end of a confirmation: ``python -m perf_tests.gate.selfcheck.early``.
 
 Pairs of identical code are sampled from model distributions and from recorded pairs of each benchmark of the gate tier,
-then slowed by a known factor. No confirmation is stopped for futility, which would only lower the rates.
+then slowed by a known factor. After a stop for futility, later looks do not count, but the confirmation goes on.
 """
 
 from __future__ import annotations

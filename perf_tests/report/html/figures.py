@@ -117,7 +117,7 @@ def time_words(row: Row) -> list[str]:
 
 
 def span_words(span: Span) -> str:
-    """Format a ratio like :func:`ratio_words`, and one without a known interval as of a single sample."""
+    """Format a ratio like :func:`ratio_words`; mark one without an interval as that of one sample."""
     return ratio_words(span) if math.isfinite(span.low + span.high) else f"{span.middle:.3g} (one sample)"
 
 
