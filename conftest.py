@@ -43,7 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--axis", action="append", default=[], metavar="NAME=VALUE[,VALUE]", help="select only these values of an axis"
     )
-    group.addoption("--tier", help="run this tier: gate, bench or full (default: gate in a gate run, else bench)")
+    tier = "run this tier: gate, bench (includes gate) or full (default: gate in a gate run, else bench)"
+    group.addoption("--tier", help=tier)
     threads = "set the number of threads of this process (default: all cores)"
     group.addoption("--threads", type=int, default=process.cores(), metavar="N", help=threads)
     group.addoption("--seed", type=int, default=0, metavar="N", help="set the seed of all inputs (default: 0)")
@@ -82,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except Exception as error:
         if config.getoption("gate_against") is None:
             raise
-        pytest.exit(f"head: its import fails: {type(error).__name__}: {error}", returncode=2)
+        pytest.exit(f"head: importing the benchmarks failed: {type(error).__name__}: {error}", returncode=2)
 
 
 @pytest.fixture(scope="session")

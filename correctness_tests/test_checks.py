@@ -36,7 +36,7 @@ IMPOSSIBLE = [  # workload, fields that are not the default, message
     ("mario", {"collectors": 8, "num_envs": 64},
      "num_envs=64 with collectors=8 should be fewer: in an epoch, each of the 512 "),
     ("mario", {"queue": 15}, "queue=15 should be at least 16, one for each environment"),
-    ("mario", {"game": "mario", "start_level": 3}, "start_level=3 should be 0, as it is not used by the game mario"),
+    ("mario", {"game": "mario", "start_level": 3}, "start_level=3 has no effect on the game mario; leave it out"),
     ("procgen", {"algorithm": "a3c"}, "actors=0 should be 1 or more for a3c"),
     ("procgen", {"algorithm": "a2c", "actors": 2}, "actors=2 should be 0 for a2c, whose parallel form is a3c"),
     ("procgen", {"actors": 3}, "actors=3 should divide num_envs=32"),

@@ -62,7 +62,7 @@ def error_of(capsys, workload, *arguments):
         (("evaluate", "agent", "--episodes", "0"), "evaluate: episodes=0 should be an integer from 1 to"),
         (("train", "agent", "--steps", "0"), "train: steps=0 should be an integer from 1 to"),
         (("train", "agent", "--save-every", "soon"), "train: save_every='soon' should be a number of hours above 0"),
-        (("train", "folder/agent"), "train: checkpoint: folder/agent is not a file in an existing folder; "),
+        (("train", "folder/agent"), "train: checkpoint: folder/agent is a folder, or its folder does not exist; "),
         (("train", "agent", "--resume", "--seed", "3"), "train: cannot change seed when resuming; only "),
         (("train", "agent", "--resume"), "train: agent: No such file or directory"),
     ],

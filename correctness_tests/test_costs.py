@@ -8,7 +8,7 @@ from perf_tests.recorded import benchmarks, problem_of, record
 from .quick import quick
 
 LARGEST = 3e9  # most FLOPs of a call that is quick to count
-MORE = [  # op and parameters of benchmarks that compute more than the stated FLOPs, which the op needs
+MORE = [  # op and parameters of benchmarks that compute more than the stated FLOPs that the op needs
     # nested differentiation instead of one forward pass of the generator
     ("pirl.pde_loss", {"form": "naive"}),
     ("pirl.train_step", {"form": "naive"}),

@@ -50,7 +50,7 @@ def test_absent_package_is_reported_as_not_installed(monkeypatch):
 def test_placeholder_is_found_but_reported_as_a_placeholder(installed):
     installed(ImportError("WRONG PACKAGE. Please install the package from AWS's own index."))
     assert importlib.util.find_spec("torch_neuronx") is not None
-    assert neuron.missing() == "torch_neuronx is the public index's placeholder, not AWS's package"
+    assert neuron.missing() == "the installed torch_neuronx is a placeholder, not AWS's package"
 
 
 def test_xla_line_without_device_files_is_reported_as_without_a_device(monkeypatch, tmp_path):

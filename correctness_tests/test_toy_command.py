@@ -111,7 +111,7 @@ def test_command_line_overrides_the_file(tmp_path, play):
         ("width: 1\nform: full\nwidth: 2\n", (), "{file}, line 3: width is already set on line 1"),
         ("width: 1\nwide: 2\n", (), "{file}, line 2: wide is unknown (choose from backend, form, width, share, "),
         ("width: 1\nbatch: 2\n", (), "{file}, line 2: batch was replaced by batch_size"),
-        ("- width\n", (), "{file}, line 1: write one setting per line"),
+        ("- width\n", (), "{file}, line 1: not a setting; write one per line"),
         ("[width]: 1\n", (), "{file}, line 1: the name of a setting should be a word"),
         ("form: full\nlayers: [1\n", (), "{file}, line 3: invalid YAML"),
         ("form: \x01\n", (), "{file}: invalid YAML (unacceptable character #x0001: "),
@@ -288,7 +288,7 @@ def test_closed_terminal_stops_a_training_unless_nohup_ignores_it(tmp_path, play
 def test_configuration_file_sets_the_threads(tmp_path, play):
     file, folder = tmp_path / "it.yaml", tmp_path / "run"
     file.write_text("width: 5\nthreads: 2\nsteps: 1\n")
-    assert ", 2 threads of " in play("train", "--config", file, "--output-dir", folder)
+    assert ", 2 threads, " in play("train", "--config", file, "--output-dir", folder)
     assert runs.summary(folder)["threads"] == 2
     file.write_text("threads: 1\nsteps: 1\n")  # not part of the checkpoint, so it can be set on resume
     for options, threads in ((("--threads", 2), 2), ((), 1)):

@@ -35,7 +35,7 @@ def gradient_of(net):
 def assert_is_gradient(gradient, loss, params, tolerance=1e-5, step=1e-7):
     """Assert that a gradient, by name, is that of ``loss(params)`` in float64, by finite differences.
 
-    For each array, the direction is the sum of that of the gradient and of a random one.
+    Each array moves along the sum of two unit vectors: its gradient's direction and a random one.
     """
     rng = np.random.default_rng(0)
     for name, found in gradient.items():

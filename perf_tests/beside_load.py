@@ -89,12 +89,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Measure the selected commands, and print a row for each; return 0."""
-    print(f"{'training command':26s} {'alone, steps/s':>14s} {'kept beside a busy loop':>23s} {'lowest':>7s}  n")
+    print(f"{'training command':26s} {'alone, per s':>14s} {'speed kept beside a loop':>24s} {'lowest':>7s}  n")
     for name in options.only:
         rates = pairs(COMMANDS[name], options.pairs, options.seconds)
         kept = [beside / alone for alone, beside in rates]
         alone = median(rate for rate, _ in rates)
-        print(f"{name:26s} {alone:14,.1f} {median(kept):23.0%} {min(kept):7.0%}  {len(kept)}", flush=True)
+        print(f"{name:26s} {alone:14,.1f} {median(kept):24.0%} {min(kept):7.0%}  {len(kept)}", flush=True)
     return 0
 
 

@@ -93,7 +93,7 @@ def problem_of(benchmark: Benchmark, seed: int) -> Problem:
         except _Captured as captured:
             problem: Problem = captured.args[0]
             return problem
-    raise TypeError(f"{benchmark.id}: call build in the test")
+    raise TypeError(f"{benchmark.id}: the test never calls build; call it before bench")
 
 
 def record(benchmark: Benchmark, seed: int) -> Recorder:

@@ -112,7 +112,7 @@ def compile_(function: Any, example: tuple[Any, ...], guard: Any = None, **optio
 
     import torch
 
-    # Keep graphs separate: otherwise the ninth prepared shape of a function silently runs eagerly.
+    # Keep graphs separate: otherwise the ninth prepared shape of a function would exceed torch's limit.
     apart = {"isolate_recompiles": True, "recompile_limit": 1}
     if not apart.keys() <= inspect.signature(torch.compile).parameters.keys():  # before torch 2.13
         apart = {}
@@ -137,7 +137,7 @@ def int8(model: Any) -> Any:
     import onnx
     from onnxruntime.quantization import QuantType, quant_utils, quantize_dynamic
 
-    quant_utils.add_pre_process_metadata(model)  # suppresses a logged advice to optimise the graph first
+    quant_utils.add_pre_process_metadata(model)  # suppresses a warning that advises to optimise the graph
     del model.graph.value_info[:]  # shapes that are wrong once weights are transposed
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "int8.onnx"

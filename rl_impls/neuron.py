@@ -40,7 +40,7 @@ def missing() -> str | None:
     except ImportError as error:
         if "WRONG PACKAGE" not in str(error):
             raise
-        return "torch_neuronx is the public index's placeholder, not AWS's package"
+        return "the installed torch_neuronx is a placeholder, not AWS's package"
     if getattr(torch_neuronx, "STAND_IN", False):
         return "torch_neuronx is a stand-in: its timings mean nothing"
     return None if APIS[installed_api()].devices() else "torch_neuronx is installed but finds no Neuron device"

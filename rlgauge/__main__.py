@@ -190,7 +190,7 @@ def add_rule(command: argparse.ArgumentParser) -> None:
 
 def add_limit(command: argparse.ArgumentParser) -> None:
     """Add the option that limits the time of a call."""
-    text = "fail if two calls, preparing a test, or listing the tests takes over SECONDS (default: %(default)g)"
+    text = "fail if preparing a test, two calls, or listing the tests takes longer than SECONDS (default: %(default)g)"
     command.add_argument("--limit", type=seconds, default=LIMIT, metavar="SECONDS", help=text)
 
 

@@ -63,12 +63,12 @@ FAST, SLOW = "max(text.split(), key=len)", "max(text.split(), key=lambda word: l
 GATE = ("pytest", "--gate-against", "HEAD")
 PLANTED = "test_speed.py::test_longest"
 LINES = (
-    "3 to time: all three benchmarks can load the changed file. Others would be `unchanged`, and not timed.\n"
+    "3 to time: all three benchmarks can load the changed file. One that cannot would be `unchanged`, and not timed.\n"
     "screen i of n: each benchmark is timed in pairs of new processes, one of the last commit and one of the\n"
     "working tree.\n"
     "confirm i of n: a benchmark that looks slower or faster gets new pairs, at most n before the next decision.\n"
     "both sides run the working tree's benchmarks: the two processes differ only in the code under test.\n"
-    "stopped for futility: more pairs were unlikely to show a slowdown, so there is no p."
+    "stopped for futility: more pairs were unlikely to confirm the change, so there is no p."
 )
 CANARIES = (
     "canary[same] and canary[slowed] are built-in benchmarks. One does the same work on both sides. The other does\n"

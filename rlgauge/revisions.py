@@ -139,7 +139,8 @@ def resolve(root: Path, revision: str) -> str:
             raise subprocess.CalledProcessError(128, ["git"])
         return git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").decode().strip()
     except subprocess.CalledProcessError as error:
-        raise GateError("; ".join([f"unknown revision {revision!r}", *hints, *hints_for(root, revision)])) from error
+        found = [*hints, *hints_for(root, revision)] or ["give a branch, a tag or a commit"]
+        raise GateError("; ".join([f"unknown revision {revision!r}", *found])) from error
 
 
 def check_unambiguous(root: Path, revision: str) -> None:

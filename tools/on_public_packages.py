@@ -1,10 +1,9 @@
 """Run the gate on benchmarks of PyPI packages: on identical code, and with one function slowed by 8%.
 
 Each package is unpacked from its sdist and committed to a temporary repository. The run ``aa`` adds a comment to a file
-of the package. The run ``slowdown`` adds a loop to a function that was chosen before any run (see
-the list below). The length of the
-loop is calibrated: pairs of the gate, with another seed, time one named benchmark with a trial loop. Every start is
-recorded in the results, whatever its outcome, and a repetition adds a new row.
+of the package. The run ``slowdown`` adds a loop to a function that was chosen before any run, in the list
+below. The length of the loop is calibrated: pairs of the gate, with another seed, time one named benchmark with a trial
+loop. Every start is recorded in the results, whatever its outcome, and a repetition adds a new row.
 
     python tools/on_public_packages.py                        # both runs of all packages; hours
     python tools/on_public_packages.py attrs --only slowdown
@@ -275,7 +274,7 @@ class Trial:
                 if len(near) == ENOUGH:
                     return max(1, round(SLOWDOWN / median(near))), trials
             turns = max(1, round(turns * (SLOWDOWN / slowdown if slowdown > 0.02 else 10)))
-        raise Failed(f"no loop slows {self.package.named} by {SLOWDOWN:.0%}; turns and slowdowns: {trials}")
+        raise Failed(f"no loop slows {self.package.named} by {SLOWDOWN:.0%}; iterations and slowdowns: {trials}")
 
     def measure(self, what: str, seed: int) -> dict[str, Any]:
         """Run ``aa`` or ``slowdown``; return its findings as part of a row."""

@@ -42,7 +42,7 @@ def test_an_interval_becomes_a_verdict(low, high, least, word):
         (0.3, 0.449, "refuted"), (0.551, 0.6, "refuted"), (2.4, 2.6, "refuted"),
     ],
 )  # fmt: skip
-def test_a_promised_slowdown_is_refuted_on_both_sides(low, high, word):
+def test_a_ratio_above_or_below_a_promised_slowdown_refutes_it(low, high, word):
     assert ledger.verdict(low, high, 0.5) == word
 
 

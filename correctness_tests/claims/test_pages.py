@@ -75,7 +75,7 @@ def test_a_ledger_that_was_measured_on_some_of_the_cores_is_not_shown(tmp_path, 
 
 def test_a_file_of_something_else_changes_nothing(tmp_path, capsys):
     file = tmp_path / "other.json"
-    old = f"not a ledger of version {pages.VERSION}; write a new one with make claims\n"
+    old = f"not a file of claims of version {pages.VERSION}; write a new one with make claims\n"
     for text, reason, end in (("{", "not JSON", "; give a file that make claims wrote\n"), ("{}", old, old)):
         file.write_text(text)
         assert pages.main([str(file)]) == 2
@@ -98,12 +98,12 @@ def test_a_ledger_of_some_claims_changes_only_its_own_page(tmp_path):
 
     done = show("snake-gpu", "snake-amp")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("README.md and claims.svg are unchanged, because the ledger lacks ")
+    assert done.stdout.startswith("README.md and claims.svg are unchanged, because ")
     assert [each["id"] for each in json.loads(kept.read_text())["claims"]] == ["snake-gpu", "snake-amp"]
     assert "`snake-amp`" in kept.with_suffix(".md").read_text()
     assert (tmp_path / "README.md").read_text() == readme
     assert (tmp_path / "docs/claims.svg").read_text() == (ROOT / "docs/claims.svg").read_text()
     done = show("snake-gpu")
     assert done.returncode == 2
-    assert done.stderr.endswith("has claims that the ledger lacks, such as snake-amp; measure all claims\n")
+    assert done.stderr.endswith("has claims that this file lacks, such as snake-amp; measure all claims\n")
     assert "`snake-amp`" in kept.with_suffix(".md").read_text()

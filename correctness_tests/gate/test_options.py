@@ -68,7 +68,7 @@ def test_a_mistake_is_one_line_and_overwrites_nothing(run_gate, tmp_path, option
     ("options", "message"),
     [
         (["test_parameter.py", "-k", "it"],
-         "of 1 selected test, none uses the fixture or mark benchmark, and -k 'it' may deselect others"),
+         "of 1 selected test, none uses the 'benchmark' fixture or mark, and -k 'it' may deselect others"),
         (["test_replaced.py"],
          "test_replaced replaces the plugin's fixture: define it only if the plugin is not installed"),
         (["test_skipped.py", "-k", "nothing"],

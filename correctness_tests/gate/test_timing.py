@@ -95,7 +95,7 @@ def test_a_turn_takes_5_ms_on_one_core_and_40_ms_on_all(place, call, calls, plan
     ("place", "call", "most", "quick"),
     [(ONE, 0.0011, 227, (113, 2)), (ONE, 0.5, 3, (1, 2)), (ONE, 0.8, 2, (1, 1)), (ALL, 0.06, 12, (6, 2))],
 )
-def test_the_blocks_of_a_pair_take_at_most_6_s_but_are_two_and_3_s_in_a_quick_one(place, call, most, quick):
+def test_blocks_take_at_most_6_s_per_pair_or_3_s_in_a_quick_one(place, call, most, quick):
     assert place.plan(call, 1).max_blocks == most
     plan = place.plan(call, 1, quick=True)
     assert (plan.max_blocks, plan.turns) == quick

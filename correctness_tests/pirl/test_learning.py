@@ -1,4 +1,4 @@
-"""The agent learns to stay on the road and to predict the probability of it (minutes of training, so marked slow).
+"""The agent learns to stay on the road and to predict the probability of that (minutes of training, so marked slow).
 
 Fraction of 100 greedy episodes that stay on the road after 10,240 steps on JAX: 0.86 to 0.98 with learning rate 2e-3
 (seeds 0, 1 and 2 on two processors), 0.07 with the default, 5e-4, which reaches 0.96 after 20,480

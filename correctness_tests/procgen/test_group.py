@@ -133,8 +133,11 @@ def test_only_procgen_trains_under_torchrun(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--algorithm", "impala"), "algorithm='impala' should be ppo or a2c without actors in several processes"),
-        (("--algorithm", "a3c"), "algorithm='a3c' should be ppo or a2c without actors in several processes"),
+        (("--algorithm", "impala"), "algorithm='impala' with actors=0 cannot train in several processes; use "),
+        (
+            ("--algorithm", "a3c"),
+            "algorithm='a3c' with actors=2 cannot train in several processes; use ppo or a2c ",
+        ),
         (("--algorithm", "a2c", "--num-envs", "3"), "num_envs=3 should be a multiple of 2 processes"),
     ],
 )

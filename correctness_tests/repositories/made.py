@@ -371,7 +371,7 @@ class Repository:
 
 
 def tidy(files):
-    """Return a fixture of a module: a repository, in whose folder no run may leave anything."""
+    """Return a module-scoped fixture: a repository in which no run may leave a process or a folder of a run."""
 
     @pytest.fixture(scope="module")
     def made(tmp_path_factory):
@@ -383,7 +383,7 @@ def tidy(files):
 
 
 def dist_info(site, name, *files, **url):
-    """Return empty files of a distribution in a directory of installed ones, and those that describe it, by path."""
+    """Return the files of a distribution installed in `site`, by path: its own, empty, and its metadata."""
     info = {"METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n"}
     info["RECORD"] = "".join(f"{file},,\n" for file in files)
     if url:

@@ -127,7 +127,8 @@ def test_a_build_is_kept_for_its_command_its_flags_and_the_files_of_its_tree(tmp
     for name, value in (("CXX", str(compiler)), ("CFLAGS", "-O3"), ("MYPYC_OPT_LEVEL", "0"), ("SKIP_FAST", "1")):
         monkeypatch.setenv(name, value)
         assert len(built("true -j", trees[0])) == 1
-    with pytest.raises(GateError, match=r"^build command \"make 'all\": not a shell command: No closing quotation$"):
+    expected = r"^build command \"make 'all\" cannot be parsed: No closing quotation; correct its quotes$"
+    with pytest.raises(GateError, match=expected):
         built("make 'all")
 
 

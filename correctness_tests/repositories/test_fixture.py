@@ -149,8 +149,8 @@ def test_the_result_of_a_test_is_that_of_a_call_right_after_a_reset():
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"rounds": 0}, ValueError, "rounds: 0 is out of range; choose 1 or more"),
-        ({"warmup_rounds": -1}, ValueError, "warmup_rounds: -1 is out of range; choose 0 or more"),
+        ({"rounds": 0}, ValueError, "rounds: 0 is not valid; choose an integer of 1 or more"),
+        ({"warmup_rounds": -1}, ValueError, "warmup_rounds: -1 is not valid; choose an integer of 0 or more"),
         ({"iterations": 2, "setup": lambda: None}, ValueError, "iterations: 2 is out of range with a setup; choose 1"),
         ({"args": (1,), "setup": object}, TypeError, "setup: it returns arguments; leave out args and kwargs"),
     ],

@@ -25,9 +25,9 @@ toy = tidy(flat())
 @pytest.mark.parametrize(
     ("files", "options", "message"),
     [
-        (NEEDS_NEW, [], "base: ended with code 1; benchmarks/conftest.py cannot be imported here: ModuleNotFoundError: "
-         "No module named 'toy.new'; both sides use"),
-        (READS_IGNORED, [], "base: ended with code 1; benchmarks/conftest.py cannot be imported here: "
+        (NEEDS_NEW, [], "base: ended with code 1; benchmarks/conftest.py cannot be imported on this side: "
+         "ModuleNotFoundError: No module named 'toy.new'; both sides use"),
+        (READS_IGNORED, [], "base: ended with code 1; benchmarks/conftest.py cannot be imported on this side: "
          "FileNotFoundError: [Errno 2] No such file or directory: 'benchmarks/local.json'"),
         ({"own.ini": "[pytest]\n", ".gitignore": "__pycache__/\nown.ini\n"}, ["-c", "own.ini"],
          "git ignores own.ini, pytest's configuration file, so neither side has it; remove it from .gitignore"),

@@ -203,7 +203,7 @@ def test_a_child_process_stands_still_during_the_turns_of_the_other_side(ran):
 
 def test_an_async_test_needs_a_plugin_that_awaits_it(ran):
     assert verdicts(ran, "async") == {"test_not_awaited": "error", "test_awaited": 1.1}
-    assert "it is async def, and no plugin awaits it" in note(ran, "test_async.py::test_not_awaited")
+    assert "the test is an async function, and no plugin awaits it" in note(ran, "test_async.py::test_not_awaited")
 
 
 def test_parameters_from_a_set_are_errors_and_others_whose_repr_differs_per_process_are_not(ran):

@@ -164,7 +164,7 @@ def test_inputs_that_differ_between_the_sides_are_an_error(ran, name):
     [
         ("core", "all", "unknown key (choose from cores, outputs, tolerance)"),
         ("outputs", "near", "unknown value 'near' (choose from close, same, ignore)"),
-        ("tolerance", 2, "2 is out of range; choose 0 or more, but below 1"),
+        ("tolerance", 2, "2 is not valid; choose a number of 0 or more, but below 1"),
     ],
 )
 def test_a_wrong_mark_is_an_error(name, value, words):

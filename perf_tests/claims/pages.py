@@ -41,7 +41,7 @@ def read(path: Path) -> Any:
     except ValueError as error:
         raise ClaimsError(f"{path}: not JSON ({error}); give a file that make claims wrote") from error
     if not isinstance(ledger, dict) or (ledger.get("format"), ledger.get("version")) != (FORMAT, VERSION):
-        raise ClaimsError(f"{path}: not a ledger of version {VERSION}; write a new one with make claims")
+        raise ClaimsError(f"{path}: not a file of claims of version {VERSION}; write a new one with make claims")
     return ledger
 
 
@@ -72,15 +72,15 @@ def show(ledger: Mapping[str, Any]) -> None:
     elif kept.exists():
         lost = {row["id"] for row in json.loads(kept.read_text())["claims"]} - shown
         if lost:
-            raise ClaimsError(f"{kept} has claims that the ledger lacks, such as {min(lost)}; measure all claims")
+            raise ClaimsError(f"{kept} has claims that this file lacks, such as {min(lost)}; measure all claims")
     write_all({path: text.encode() for path, text in texts.items()})
     if missing:
-        print(f"{README.name} and {CHART.name} are unchanged, because the ledger lacks {len(missing)} claims")
+        print(f"{README.name} and {CHART.name} are unchanged, because {len(missing)} claims are not measured")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the pages of a measured ledger; return the exit code."""
-    about = "Write the pages of a measured ledger."
+    about = "Write the pages of published claims from a file that make claims wrote."
     parser = argparse.ArgumentParser(prog="python -m perf_tests.claims.pages", description=about)
     parser.add_argument("ledger", type=Path, help="JSON file that make claims wrote")
     options = parser.parse_args(arguments)

@@ -92,7 +92,10 @@ class Trial:
         """What :meth:`margin` measures, in words."""
         if self.threshold is None:
             return f"{self.figure} above {SHARE:.0%} of the base's gain"
-        return f"above {math.log(SOME):.2f}, as the log-ratio of updates to a {self.figure} of {self.threshold:g}"
+        return (
+            f"above {math.log(SOME):.2f} in log(updates of base / updates of change), both until a {self.figure} of "
+            f"{self.threshold:g}"
+        )
 
 
 def snake(base: Mapping[str, Any], change: Mapping[str, Any]) -> Trial:
@@ -281,7 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("trial", nargs="*", help=f"trials to run: {', '.join(TRIALS)} (default: all)")
     parser.add_argument(
-        "--seeds", type=int, default=SEEDS, metavar="N", help=f"train from N seeds per trial (default: {SEEDS})"
+        "--seeds", type=int, default=SEEDS, metavar="N", help=f"train with N seeds per trial (default: {SEEDS})"
     )
     parser.add_argument(
         "--folder", type=Path, default=KEPT, help="keep the results in this folder (default: results/returns)"

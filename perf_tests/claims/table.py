@@ -47,6 +47,8 @@ def figure_words(figure: Mapping[str, Any]) -> str:
         ours = f"needs {figure['needs']}" if figure.get("needs") else "not measured"
     elif figure["unit"] == "s":
         ours = f"{duration(figure['ours'])} here"
+    elif figure["unit"] == "bytes":
+        ours = f"{quantity(figure['ours'], ' ')}B here"
     else:
         ours = f"{quantity(figure['ours'])} {figure['unit']} here"
     return f"{figure['what']}: {ours}, {figure['theirs']} there"
@@ -109,10 +111,10 @@ def page(ledger: Mapping[str, Any]) -> str:
         f"{ledger['commit']}{' with uncommitted changes' if ledger['dirty'] else ''}. Made by `make claims`.",
         summary(ledger["claims"]),
         *([OLDER] if older else []),
-        "A ratio says how many times as fast the changed version is. For measures such as memory, it says how many "
-        f"times as small. It is the median over {processes}, with its 95% interval. `alone` "
-        "adds the change to the naive version, and `from full` removes it from the full version. `~` marks an interval "
-        "that extends more than 10% from the median.",
+        "A ratio says how many times as fast the changed version is. For other measures, such as memory, it is the "
+        f"value without the change divided by the value with it. It is the median over {processes}, with its 95% "
+        "interval. `alone` adds the change to the naive version, and `from full` removes it from the full version. "
+        "`~` marks an interval that extends more than 10% from the median.",
         "Let [l, u] be the interval, and a the lower end of the promise. The verdicts are:",
         "\n".join(f"- **{word}**: {meaning}." for word, meaning in WORDS.items()),
         SLOWDOWN,

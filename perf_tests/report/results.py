@@ -149,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             values = sorted({str(machine_of(result)[name]) for result in results})
             if len(values) > 1:
                 raise ValueError(
-                    f"results of runs with different {name}: {', '.join(values)}; give results of one {name}"
+                    f"results of runs with different {name}: {', '.join(values)}; give results with the same {name}"
                 )
         path = options.folder / f"{named.pop()}.md"
         write_all({path: page(results, options.failed).encode()})

@@ -39,7 +39,7 @@ class Agent(ABC):
         config: configuration, with everything but the seed.
         rng: generator of all random numbers.
         step: training progress in its unit.
-        loop: what :meth:`build` makes, with ``close()``; None until it is built.
+        loop: the training loop that :meth:`build` creates, with ``close()``; None until then.
     """
 
     Config: ClassVar[Any]
@@ -86,7 +86,7 @@ class Agent(ABC):
 
     @abstractmethod
     def evaluate(self, episodes: int, seed: int) -> Mapping[str, Any]:
-        """Play without learning or exploring; return an array [episodes] for each figure.
+        """Play without learning; return an array [episodes] for each figure.
 
         A stochastic agent also takes ``deterministic``, and any agent the fields in ``EVALUATES``.
         """

@@ -111,7 +111,7 @@ def parser(
     trains.add_argument(
         "checkpoint", type=Path, nargs="?", help="file to write, or to resume from (default: one in --output-dir)"
     )
-    config = "read options from this YAML file, all but --output-dir and --resume"
+    config = "read options from this YAML file; it can set all but --output-dir and --resume"
     trains.add_argument("--config", type=Path, metavar="FILE", help=config)
     trains.add_argument(
         "--output-dir",
@@ -125,7 +125,7 @@ def parser(
         "--steps",
         type=int,
         metavar="N",
-        help=f"train for N {agent.UNIT}, rounded up to whole chunks (default: {steps})",
+        help=f"train for at least N {agent.UNIT} (default: {steps})",
     )
     duration = "train for this time instead of --steps, for example 0.5, 30m or 90s"
     until.add_argument("--duration", metavar="HOURS", help=duration)
@@ -167,9 +167,9 @@ def parser(
             "--threads",
             type=int,
             metavar="N",
-            help="use N threads per torch operation, and N for all games (default: 1 for a small net, else all cores)",
+            help="use N threads for torch or JAX, and N for the games (default: 1 for a small net, else all cores)",
         )
-        parallel = "run at most N torch operations in parallel (default: as torch does)"
+        parallel = "run at most N torch operations in parallel (default: torch's own)"
         command.add_argument("--inter-op-threads", type=int, metavar="N", help=parallel)
     compares = add_command("compare", "print runs side by side and plot their returns")
     compares.set_defaults(run=lambda _, options: runs.compare(options.runs, options.output))
@@ -216,7 +216,7 @@ def parser(
 
 
 def value_of(choices: Sequence[Any], text: str) -> Any:
-    """Return the choice that is written like `text`; if none is, return `text`, which argparse then refuses."""
+    """Return the choice whose string is `text`; without one, return `text`, which argparse then refuses."""
     return next((value for value in choices if str(value) == text), text)
 
 

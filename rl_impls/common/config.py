@@ -131,7 +131,7 @@ def read_yaml(path: Path) -> YamlFile:
         loader = Loader(path.read_text())
         root = loader.get_single_node()
         if not isinstance(root, yaml.MappingNode):
-            raise ValueError(f"{path}, line 1: write one setting per line, for example 'game: coinrun'")
+            raise ValueError(f"{path}, line 1: not a setting; write one per line, for example 'game: coinrun'")
         lines: dict[str, int] = {}
         for key, _ in root.value:
             if not isinstance(key, yaml.ScalarNode):

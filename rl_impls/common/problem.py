@@ -30,7 +30,7 @@ class Problem:
         unreferenced: why there is no reference; empty if there is one.
         tolerance: maximum difference from the reference, relative to an array's largest absolute value.
         repeatable: whether two samples give equal outputs; where threads or processes race, only shapes are compared.
-        options: options of the form that this problem sets.
+        options: options that this problem sets in place of the form's.
     """
 
     workload: str

@@ -139,7 +139,7 @@ class ProcgenVectorEnv(VectorEnv):
         self.envs = import_procgen()(
             num=self.num_envs, env_name=self.game, distribution_mode=self.mode, rand_seed=self.seed,
             start_level=self.start_level, num_levels=self.num_levels,
-            num_threads=0 if self.threads == 1 else self.threads,  # besides the caller's, which steps the games if 0
+            num_threads=0 if self.threads == 1 else self.threads,  # beside the caller, which steps the games if 0
         )  # fmt: skip
         self.envs._reuse_arrays = True  # observe() copies otherwise
         _, obs, _ = self.envs.observe()

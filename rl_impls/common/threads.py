@@ -80,9 +80,9 @@ def configuration(agent: Any, fields: Mapping[str, Any], path: Path | None) -> A
 
 
 def use_threads(options: Namespace, config: Any, samples: int | None = None) -> int:
-    """Set the requested number of threads, by default one that suits the net, and return it.
+    """Set the number of threads, by default according to the size of the net, and return it.
 
-    Without ``weights`` in `config`, all cores are used. `samples` replaces ``config.batch_size``.
+    Without ``weights`` in `config`, the default is that of a large net. `samples` replaces ``config.batch_size``.
     """
     weights, batch = getattr(config, "weights", math.inf), getattr(config, "batch_size", 1)
     count = options.threads
@@ -95,5 +95,5 @@ def use_threads(options: Namespace, config: Any, samples: int | None = None) -> 
 def described(config: Any, threads: int) -> str:
     """Describe backend, device and threads in one line."""
     name = getattr(config, "backend", None)
-    words = f"{threads} thread{'s' if threads > 1 else ''} of {len(os.sched_getaffinity(0))} cores"
+    words = f"{threads} thread{'s' if threads > 1 else ''}, {len(os.sched_getaffinity(0))} cores"
     return f"{name} on {backends.get(name).device}, {words}" if name else words

@@ -59,7 +59,7 @@ def from_file(config: Any, path: Path | None) -> YamlFile:
 
 
 def length(options: argparse.Namespace, chosen: YamlFile) -> tuple[int | None, float | None, int | None]:
-    """Return the steps to train, the seconds or the episodes, and None for the others; options override the file."""
+    """Return steps, seconds and episodes to train, all but one None; options override the file."""
     given = {name: value for name in BUDGETS if (value := getattr(options, name)) is not None}
     given = given or {name: value for name in BUDGETS if (value := chosen.values.get(name)) is not None}
     if len(given) > 1:
@@ -92,7 +92,7 @@ def place(options: argparse.Namespace) -> Path:
         if new and path.exists():
             raise ValueError(f"output-dir: {folder} holds a run; add --resume to continue it, or choose another folder")
     elif not path.parent.is_dir() or path.is_dir():
-        raise ValueError(f"checkpoint: {path} is not a file in an existing folder; choose another path")
+        raise ValueError(f"checkpoint: {path} is a folder, or its folder does not exist; choose another path")
     own = options.resume and folder and path.parent.resolve() == folder.resolve()
     marks = (CHECKPOINT,) if options.resume else (CHECKPOINT, SUMMARY)  # a resumed run may have the summary
     if first and folder and not own and any((folder / name).exists() for name in marks):

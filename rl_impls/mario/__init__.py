@@ -11,8 +11,8 @@ along a side of a frame, H x W pixels of a game, A = 15 actions, I epochs of U u
 ================  =====================================================================================================
 ``preprocess``    frames u8[B, H, W, 3] -> u8[B, S, S], grey and small
 ``transport``     number i64 -> i64[C, 3]: C processes send experiences to a replay buffer; counts and checksums
-``push``          frames u8[B, S, S], actions i32[B], rewards f32[B], terminated bool[B], times i32[B] -> the last four
-                  rows
+``push``          frames u8[B, S, S], actions i32[B], rewards f32[B], terminated bool[B], times i32[B] -> frames,
+                  rewards and validity of the last four rows
 ``sample``        seed i64 -> obs u8[B, 4, S, S], actions i32[B], rewards f32[B], next_obs u8[B, 4, S, S], terminated
                   f32[B]
 ``per_sample``    uniforms f32[B] -> the same, rows i64[B], weights f32[B]

@@ -158,7 +158,7 @@ class Pictures:
         self.net, self.device, self.keep, self.memory = net, place(compiler), options.tensors == "kept", {}
 
     def __call__(self, name, obs):
-        """Return observations, a tensor u8[B, 4, S, S], on the device; ``name`` identifies the memory to reuse."""
+        """Copy observations, a tensor u8[B, 4, S, S], to the device; ``name`` identifies the memory to reuse."""
         net = self.net
         if not self.keep:
             return obs.to(self.device, net.first_dtype, memory_format=net.memory_format)

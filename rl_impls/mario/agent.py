@@ -49,7 +49,7 @@ class Config:
     batch_size: int = Field(256, ge=1, description="batch size of an update")
     accumulate: Literal[1, 4] = Field(1, description="number of parts of a batch whose gradients are accumulated")
     updates: int = Field(8, ge=1, description="updates per epoch")
-    reuse: float = Field(4.0, gt=0, description="how often an experience is sampled on average")
+    reuse: float = Field(4.0, gt=0, description="average number of times that an experience is sampled")
     publish_every: int = Field(1, ge=1, description="epochs between publications of the weights to the collectors")
     target_frequency: int = Field(200, ge=1, description="updates between copies of the weights to the target network")
     learning_rate: float = Field(2.5e-4, ge=0, description="learning rate of Adam")
@@ -74,7 +74,7 @@ class Config:
         for name in OF_PROCGEN if self.game == NES else ():
             value, default = getattr(self, name), fields_of(Config)[name].default
             if value != default:
-                raise ValueError(f"{name}={value!r} should be {default!r}, as it is not used by the game {NES}")
+                raise ValueError(f"{name}={value!r} has no effect on the game {NES}; leave it out")
         check_room(vars(self))
 
     @property

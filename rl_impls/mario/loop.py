@@ -1,6 +1,7 @@
 """The training loop of collectors, transport, replay and learner, with the time of each phase.
 
-An epoch has U updates of one batch each; the source calls U the episodes per epoch. Meanwhile the collectors play the
+An epoch has U updates of one batch each; the source document (see docs/workloads.md) calls U the
+episodes per epoch. Meanwhile the collectors play the
 experiences of the next epoch with the weights published last, so the policy lags one epoch behind, and up to
 ``publish_every - 1`` more. An epoch samples only experiences stored before it began, so its result does not depend
 on when experiences arrive.
@@ -50,7 +51,7 @@ def check_room(config):
     if each < 2:
         raise ValueError(
             f"num_envs={config['num_envs']} with collectors={config['collectors']} should be fewer: in an epoch, each "
-            f"of the {streams} environments must play 2 or more experiences, not {each}"
+            f"of the {streams} environments must yield 2 or more experiences, not {each}"
         )
     if config["capacity"] // streams < each + ROOM:
         why = f"as an epoch has {each} experiences in each of {streams} environments"
@@ -120,7 +121,7 @@ class Pipeline(TimedLoop):
         BackendUnavailable: the game is not installed, or torch, or the backend cannot run.
         WorkersEnded: here or in a method: a collector failed, timed out, or died and could not be replaced.
         TransportBroken: a collector died and its loss broke the transport, during construction, in :meth:`reset`, or
-            again while an epoch's chunk is replayed; the pipeline can only be closed.
+            a second time, while the lost chunk of an epoch is played again; the pipeline can only be closed.
     """
 
     def __init__(self, config, example, *, options, backend):

@@ -3,10 +3,10 @@
 A lane is a ring buffer of L rows. Row ``lane * L + slot`` stores a frame, the action, the reward, whether the step
 terminated its episode, and the step's index in its episode. A frame is stored once, however many stacks contain it.
 
-A row is linked to the row before it if that one did not end an episode and its index is one lower. Within an episode,
-the index jumps where an experience was lost or a collector was replaced. A row is valid, and may be sampled, if the
-part of its stack that lies in its episode is stored and its outcome is known: the episode ended there, or the next row
-is linked.
+A row is linked to the row before it if that one did not end an episode and its index is one lower. Where an experience
+was lost or a collector was replaced, the index jumps although no episode ended. A row is valid, and may be sampled, if
+the part of its stack that lies in its episode is stored and its outcome is known: the episode ended there, or the next
+row is linked.
 """
 
 from __future__ import annotations

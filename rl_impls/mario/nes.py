@@ -4,8 +4,7 @@ The packages gym-super-mario-bros and nes-py, imported when the first game is pl
 which widened a byte in arithmetic with a larger integer. NumPy 2 keeps uint8, so this module corrects
 
 - ``ROM.prg_rom_size`` and ``ROM.chr_rom_size``, which overflow when counted in bytes: the header is made int64;
-- Mario's position, which has two bytes of the memory, and his height above the screen: bytes of the memory are made
-  Python integers.
+- Mario's position, which is stored in two bytes, and his height above the screen: memory is read as Python integers.
 
 A frame is u8[240, 256, 3], height, width, colour; the game shows 60 per second.
 """
@@ -52,8 +51,8 @@ class NesGame:
     """World 1-1 of Super Mario Bros., with a single life.
 
     An episode ends at the flag, when Mario dies, or when the level's clock runs out. The reward of a step is Mario's
-    movement to the right in pixels, minus the ticks of the clock, minus 25 for a death, from -15 to 15. The emulator is
-    deterministic: without a wait, all episodes begin alike.
+    movement to the right in pixels, minus the ticks of the clock, minus 25 for a death, clipped to [-15, 15]. The
+    emulator is deterministic: without a wait, all episodes begin alike.
 
     Args:
         seed: seed of the waits.
@@ -62,8 +61,8 @@ class NesGame:
 
     Attributes:
         actions: number of actions, 7, see ``ACTIONS``.
-        progress: largest ``x_pos`` in pixels in this episode, or in the one that has ended; ``x_pos`` starts again
-            where a pipe leads.
+        progress: largest ``x_pos`` in pixels in this episode, or in the one that has ended; ``x_pos`` restarts
+            when Mario goes through a pipe.
         info: infos of the last frame from gym-super-mario-bros: coins, score, x_pos and more, by name.
 
     Raises:

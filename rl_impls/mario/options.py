@@ -64,8 +64,9 @@ class Options:
     gpu_cache: Literal["kept", "cleared"] = "kept"
 
 
-# The pipeline of mario-pipeline.md before its optimisation, with torch's float32 defaults, rewritten because the source
-# prints only parts of its code. The source states about 1,000 experiences and 4 batches of 256 per second on a GPU.
+# The pipeline of mario-pipeline.md (a document that is not public) before its optimisation, with torch's float32
+# defaults, rewritten because the source prints only parts of its code. The source states about 1,000 experiences and 4
+# batches of 256 per second on a GPU.
 NAIVE = Options()
 # The same pipeline after its optimisation: about 1,800 experiences and 10 batches of 512 per second on a GPU. Mixed
 # precision is bfloat16, which needs no loss scaling.

@@ -101,7 +101,7 @@ def training_batch(rng: np.random.Generator, batch_size: int, side: int) -> tupl
 
 
 def sample_bytes(batch_size: int, side: int) -> float:
-    """Return the bytes of the frames gathered; both observations of an experience share five of them."""
+    """Return the bytes of the gathered frames; the two observations of an experience span five of them."""
     return batch_size * 2.0 * (STACK + 1) * side * side
 
 
@@ -248,7 +248,8 @@ def pipeline(
 ) -> Problem:
     """Training on coinrun from one publication of the weights to the next, ``publish`` epochs of ``updates`` each.
 
-    The updates sample as many experiences as are played, as in the source, which states about 1,000 of both per second.
+    The updates sample as many experiences as are played, as in the source document, which states about 1,000 of
+    both per second.
     """
     rng = np.random.default_rng(seed)
     params = net(rng, side)

@@ -7,7 +7,7 @@ i64[B] from 0 to ``capacity - 1``, priorities f64[B] from 0 to ``GREATEST``.
 
 import numpy as np
 
-BLOCK = 16  # leaves per block, which keeps the sums over blocks and within one short
+BLOCK = 16  # leaves per block: few enough to sum quickly, and enough that there are few blocks
 GREATEST = 1e200  # largest priority; sums stay finite
 
 

@@ -226,8 +226,8 @@ class PirlAgent(Agent):
         """Time :meth:`get_qs_batch` without calibration, repeats or checks; the benchmarks have all three.
 
         Returns:
-            By batch size, the mean ``seconds`` per batch and ``samples_per_second`` over at least `num_samples` states,
-            sampled with `seed`, in whole batches.
+            By batch size, the mean ``seconds`` per batch and ``samples_per_second`` for at least `num_samples` states:
+            repeated calls on one batch, sampled with `seed`.
         """
         check_integer("num_samples", num_samples, 1)
         found = {}

@@ -67,8 +67,8 @@ class PirlEnv(gymnasium.Env):
 
     The state follows ``ds = f(s, a) dt + sigma dW``, integrated by Euler-Maruyama in steps of 0.05 s with ten substeps
     each; the last step ends with the horizon. sigma acts on vx, beta, omega, e and psi. At \|e\| = 1 m the episode is
-    terminated with reward 0; when tau runs out first, it is terminated with reward 1. With gamma = 1, the return of a
-    policy is therefore its probability of staying safe. Episodes are never truncated.
+    terminated with reward 0; when tau runs out first, it is terminated with reward 1. With gamma = 1, the expected
+    return of a policy is therefore its probability of staying safe. Episodes are never truncated.
 
     Observation f32[16]: vx m/s, beta deg, omega deg/s, e m, psi deg, ten road features m, tau s. Action: int from 0 to
     24, 5 * throttle + steering. The state is clipped to ``LOW`` and ``HIGH``; ordinary driving reaches only the bound

@@ -5,7 +5,8 @@ of the state. It learns from rollouts: by proximal policy optimisation (Schulman
 advantages (Schulman et al. 2016), by advantage actor-critic (Mnih et al. 2016), or off-policy by V-trace (Espeholt et
 al. 2018). The residual net of Espeholt et al. can take the place of this net.
 
-Axes in all modules: T steps, N environments, B images, A = 15 actions, I rollouts, U updates of each. Ops:
+Axes, if a module does not redefine them: T steps, N environments, B images, A = 15 actions, I rollouts, U updates of
+each. Ops:
 
 ===================  ==================================================================================================
 ``env_step``         actions i32[T, N] -> frames u8[N, 64, 64, 3], rewards f32[T, N], ended bool[T, N]

@@ -59,8 +59,8 @@ class Config:
     )
     cluster: str = Field(
         "",
-        description="address of the Ray cluster that runs the actors, for example host:6379; local starts one here, "
-        "and empty means processes of this machine",
+        description="address of the Ray cluster that runs the actors, for example host:6379; local starts one here; "
+        "if empty, the actors are processes on this machine",
     )
     epochs: int = Field(4, ge=1, description="passes of PPO over each rollout")
     batch_size: int = Field(1024, ge=1, description="minibatch size of PPO")
@@ -131,7 +131,7 @@ class ProcgenAgent(Agent):
     """
 
     Config = Config
-    ABOUT = "Train and evaluate an agent that plays a game of Procgen, by PPO, A2C, A3C or IMPALA."
+    ABOUT = "Train and evaluate an agent that plays a Procgen game, with PPO, A2C, A3C or IMPALA."
     UNIT = "environment frames"
     CHANGEABLE = ("backend", "form", "actors", "lag", "cluster")
     EVALUATES = ("game", "mode")
@@ -144,7 +144,10 @@ class ProcgenAgent(Agent):
         self.rank, self.processes = launched()
         algorithm, actors = self.config.algorithm, self.config.actors
         if self.processes > 1 and (actors or algorithm == "impala"):
-            raise ValueError(f"algorithm={algorithm!r} should be ppo or a2c without actors in several processes")
+            raise ValueError(
+                f"algorithm={algorithm!r} with actors={actors} cannot train in several processes; use ppo or a2c "
+                "with actors=0"
+            )
         self.seed = int(self.rng.integers(2**31))  # of levels, actions and minibatches
         self.running = np.zeros((2, self.config.num_envs))  # return and length so far of each episode
         self._params, self._state = init_net(self.rng, self.config.net), None  # what the loop starts from

@@ -27,9 +27,11 @@ class GroupLoop(Loop):
         if backend.library != "torch" or backend.device != "cpu":
             raise ValueError(f"backend={backend.name!r} should be torch or torch-compile with several processes")
         if self.num_envs % processes:
-            raise ValueError(f"num_envs={self.num_envs} should be a multiple of {processes} processes")
+            raise ValueError(f"num_envs={self.num_envs} should be a multiple of {processes}, the number of processes")
         if algorithm == "ppo" and config["batch_size"] % processes:
-            raise ValueError(f"batch_size={config['batch_size']} should be a multiple of {processes} processes")
+            raise ValueError(
+                f"batch_size={config['batch_size']} should be a multiple of {processes}, the number of processes"
+            )
         group.join()
         whole = {**config, "actors": processes}
         self.slice = env_slice(whole, config["rank"])

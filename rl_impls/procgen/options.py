@@ -27,8 +27,8 @@ class Options:
         acting_weights: act with the learned weights, which autocast casts in each call, or with a copy that is cast
             once per rollout (torch).
         matrix_products: multiply float32 matrices by MKL, as torch does, or by oneDNN, as torch does in convolutions.
-            MKL may be half as fast on AMD processors, but always multiplies matrices of few rows (torch on a CPU, not
-            compiled).
+            MKL may be half as fast on AMD processors. It always multiplies matrices of fewer than 32 rows (torch on a
+            CPU, not compiled).
         passes: run the net on a whole batch, or on one part after the other if that makes more than two parts. Small
             arrays then stay in the cache, and the allocator reuses their memory. A part has 128 images with the nature
             net and 32 with the residual net, and twice as many in bfloat16. PPO and A2C add up the gradients of the

@@ -152,7 +152,8 @@ class ParallelLoop(PoolLoop):
     """PPO or IMPALA with one learner in this process and rollouts from actors.
 
     With lag 0 the result equals that of :class:`.loop.Loop`. With more, actors play up to ``lag`` rollouts ahead, with
-    weights up to ``lag`` rollouts old: the newest at the time an actor begins the rollout.
+    weights up to ``lag`` rollouts old: the newest when an actor begins the rollout (on a Ray cluster: when it is asked
+    for it).
 
     ``algorithm`` is ppo or impala. ``config`` is that of :class:`.loop.Loop`, with the number of ``actors``, ``lag``,
     and optionally ``cluster``, the address of the Ray cluster that runs the actors.

@@ -32,8 +32,8 @@ class Config:
 
     backend: Annotated[str, OneOf(backends.names_of("snake"))] = Field(
         backends.AUTO,
-        description="compute backend; auto is torch, or on a GPU torch-compile-cuda with form tf32 and a batch size of "
-        "64, unless these are set",
+        description="compute backend; auto is torch, or on a GPU torch-compile-cuda, where --form defaults to tf32 and "
+        "--batch-size to 64",
     )
     form: Annotated[str, OneOf(FORMS)] = Field("full", description="named set of optimisations")
     num_envs: int = Field(1, ge=1, description="number of parallel environments")
@@ -223,7 +223,9 @@ def play_at_random(config, rng):
 
 
 def draw_chunk(config, rng, step):
-    """Draw the arguments of the loop for a chunk that begins at `step`; each batch is without replacement.
+    """Draw the arguments of the loop for a chunk that begins at `step`.
+
+    Each batch is sampled without replacement.
 
     -> explore bool[T, N], random_actions i32[T, N], draws i32[T, N, 3], rows i64[U, B]
     """

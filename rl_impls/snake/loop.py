@@ -133,7 +133,7 @@ def games_in(state):
 class ThreadedLoop(Loop):
     """A :class:`Loop` with an actor thread that plays one chunk ahead.
 
-    A chunk is played with the weights after the updates of the chunk before the last. These depend only on the step, so
+    Chunk k is played with the weights after the updates of chunk k - 2. These depend only on the step, so
     runs are reproducible. Each call starts with the newest weights.
     """
 

@@ -73,8 +73,8 @@ def make_program(config, options, num_envs):
 class ScanLoop(ProgramLoop):
     """The loop of :class:`.loop.Loop` as one compiled JAX program, with the same arguments.
 
-    ``played`` holds the games, their boards, the ring, the number of transitions pushed, up to whole turns of a full
-    ring, and the number of steps since the last multiple of ``target_frequency``.
+    ``played`` holds the games, their boards, the ring, the number of transitions pushed (less multiples of the
+    capacity, so that it cannot overflow), and the number of steps since the last multiple of ``target_frequency``.
     """
 
     def __init__(self, config, example, options, backend):

@@ -6,7 +6,7 @@ from pathlib import Path
 from .agent import SnakeAgent
 from .env import ACTIONS
 
-BORDER, BLOCKS = 3, 3  # least distance of the first head from the border, and length of a new snake, if they fit
+BORDER, BLOCKS = 3, 3  # minimum distance of the initial head from the border, and length of a new snake, if they fit
 
 
 def read_state_dict(file):

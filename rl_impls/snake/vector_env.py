@@ -40,7 +40,8 @@ class SnakeVectorEnv(VectorEnv):
     """The game of :class:`.env.SnakeEnv` for N boards at once, with autoreset in the same step.
 
     ``lifetimes`` holds the number of steps that each cell remains part of the snake: the length at the head, 1 at the
-    tail, 0 elsewhere. A move subtracts 1 from every cell of the snake and writes the length to the cell ahead.
+    tail, 0 elsewhere. A move subtracts 1 from every cell of the snake, unless it eats or dies, and writes the
+    length to the head.
 
     Infos follow Gymnasium's SyncVectorEnv in SAME_STEP mode: ``foods`` int[N], and ``final_obs`` and ``final_info``
     when a game ended, each with a mask bool[N] named ``_foods`` and so on. All arrays returned are new.

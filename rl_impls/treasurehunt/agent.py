@@ -43,7 +43,7 @@ class Config(Settings):
         f" divides gradients by {QUANTILES}, so max_grad_norm clips fewer",
     )
     soft_update: float = Field(
-        0.001, ge=0, le=1, description="fraction by which the target net moves to the online net after an update"
+        0.001, ge=0, le=1, description="fraction by which an update moves the target net towards the online net"
     )
     epsilon: float = Field(0.6, ge=0, le=1, description="probability of a random action in the first epoch")
     epsilon_step: float = Field(0.0005, ge=0, le=1, description="decrease of epsilon per epoch")

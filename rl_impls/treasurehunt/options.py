@@ -32,8 +32,8 @@ class Options:
         optimizer: run Adam and the soft update array by array, or on all arrays at once (torch; jax fuses either way).
         precision: precision of the forward and backward pass.
         matrix_products: multiply float32 matrices by MKL, as torch does, or by oneDNN, as torch does in convolutions.
-            MKL may be half as fast on AMD processors, but always multiplies matrices of few rows (torch on a CPU, not
-            compiled).
+            MKL may be half as fast on AMD processors. It always multiplies matrices of fewer than 32 rows (torch on a
+            CPU, not compiled).
         loop: step turns from Python, or run an epoch as one program (jax).
         draws: take the random numbers of an epoch as arguments, or draw them inside the program from a key (jax).
         processes: one process, or an additional one for each agent, which acts, remembers and learns there.

@@ -59,7 +59,7 @@ def builds(
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise GateError(f"build command {command!r}: not a shell command: {error}") from error
+        raise GateError(f"build command {command!r} cannot be parsed: {error}; correct its quotes") from error
     if not words:
         raise GateError("build command: it is empty; give one, for example 'python -m pip install --no-deps .'")
     with cached("build-*", KEPT) as ensure:

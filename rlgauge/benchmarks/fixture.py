@@ -121,7 +121,7 @@ class Benchmark:
         counts = ("rounds", rounds, 1), ("warmup_rounds", warmup_rounds, 0), ("iterations", iterations, 1)
         for name, value, least in counts:
             if not isinstance(value, int) or value < least:
-                raise ValueError(f"{name}: {value!r} is out of range; choose {least} or more")
+                raise ValueError(f"{name}: {value!r} is not valid; choose an integer of {least} or more")
         if setup and (args or kwargs):
             given_setup = setup
 

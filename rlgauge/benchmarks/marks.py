@@ -33,7 +33,7 @@ def check(prefix: str, name: str, value: Any) -> None:
     elif name != "tolerance":
         raise GateError(f"{prefix}: unknown key (choose from cores, outputs, tolerance)")
     elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise GateError(f"{prefix}: {value!r} is out of range; choose 0 or more, but below 1")
+        raise GateError(f"{prefix}: {value!r} is not valid; choose a number of 0 or more, but below 1")
 
 
 def tolerance(settings: dict[str, Any]) -> float:

@@ -269,7 +269,7 @@ class Runs(worker.Requests):
     def peak_memory(self, identity: str, allocated: bool = False) -> dict[str, Any]:
         """Return bytes as :meth:`.Requests.peak_memory`, unless that needs two calls and the test allows only one."""
         if allocated and getattr(self.prepared[identity], "only", None):
-            return {"failed": "counting allocations needs a second call, which this test does not allow"}
+            return {"failed": "to count allocations, the test must allow a second call; choose another measure"}
         return super().peak_memory(identity, allocated)
 
     def run_again(self, runs: OnceRuns) -> None:

@@ -114,7 +114,7 @@ class Benchmarks(ProjectSides):
             if replaced := next(filter(None, map(replacing_module, items)), None):
                 hint = f"; {replaced} replaces the plugin's fixture: define it only if the plugin is not installed"
             tests = number_of(len(items), "selected test")
-            raise GateError(f"no benchmark is selected: of {tests}, none uses the fixture or mark benchmark{hint}")
+            raise GateError(f"no benchmark is selected: of {tests}, none uses the 'benchmark' fixture or mark{hint}")
         for item in chosen:
             if message := missing_plugin(item):
                 raise GateError(message)
@@ -168,7 +168,9 @@ class Benchmarks(ProjectSides):
             if arguments:
                 reasons = "".join(f"; {file} cannot be collected: {why}" for file, why in self.broken.items())
                 raise GateError(f"no benchmark is selected by: {' '.join(arguments)}; change the selection{reasons}")
-            raise GateError("no benchmark was found: no test uses the fixture or mark benchmark")
+            raise GateError(
+                "no benchmark was found: no test uses the 'benchmark' fixture or mark; use your tests' folder"
+            )
         self.paths = self.benchmark_paths()
 
     def collect(self, side: Side, deselected: bool = False) -> dict[str, Any]:

@@ -48,7 +48,7 @@ from rlgauge.plugin import MARK
 
 FORKED = "pytest_forked"  # runs marked tests in a child, which would answer the requests
 SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that is not shown
-CONFTEST_HINT = "; both sides use head's version: import names that base lacks where they are used, not at the top"
+CONFTEST_HINT = "; both sides use head's version: import a name that base lacks inside the function that uses it"
 OPTIONS: dict[str, Any] = {  # options of pytest and its plugins, with their values in a worker
     **OVERRIDDEN, "continue_on_collection_errors": True, "xmlpath": None, "htmlpath": None, "json_report": False,
 }  # fmt: skip
@@ -102,7 +102,8 @@ class WorkerPlugin(Runs):
         except Exception as error:  # pytest has no public class for it
             if path := getattr(error, "path", None):
                 hint = self.hint if isinstance(error.__cause__, ImportError | AttributeError) else ""
-                self.conftest = f"{os.path.relpath(path)} cannot be imported here: {one_line(error.__cause__)}{hint}"
+                where = f"{os.path.relpath(path)} cannot be imported on this side"
+                self.conftest = f"{where}: {one_line(error.__cause__)}{hint}"
             raise
 
     @pytest.hookimpl(wrapper=True)
@@ -171,8 +172,8 @@ class WorkerPlugin(Runs):
         function = pyfuncitem.obj
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise MisuseError(
-                "it is async def, and no plugin awaits it; enable a plugin such as pytest-asyncio, or time a function "
-                "that calls asyncio.run"
+                "the test is an async function, and no plugin awaits it; enable a plugin such as pytest-asyncio, or "
+                "time a function that calls asyncio.run"
             )
         if has_fixture(pyfuncitem) or self.fixture:  # a fixture of the project may have requested it by itself
             return None

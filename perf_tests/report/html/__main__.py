@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
         help="write the page to FILE (default: .cache/report.html)",
     )
     parser.add_argument(
-        "--png", type=Path, metavar="FILE", help="also write a picture of its top to FILE; needs Chromium"
+        "--png", type=Path, metavar="FILE", help="also write a picture of the top of the page to FILE; needs Chromium"
     )
     options = parser.parse_args(arguments)
     check_apart(parser, options)

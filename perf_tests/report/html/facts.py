@@ -60,7 +60,7 @@ def cautions(run: Run, others: Sequence[Run], claims: Claims | None) -> list[str
         )
     single = sum(row["samples"] < 2 for row in run.rows)
     if single:
-        found.append(f"{single} of {len(run.rows)} benchmarks have one sample, so their error is unknown.")
+        found.append(f"{single} of {len(run.rows)} benchmarks have one sample, so their interval is unknown.")
     commits = sorted({other.commit for other in others if other.commit != run.commit})
     if commits:
         found.append(f"The runs with other numbers of threads are from other commits: {', '.join(commits)}.")

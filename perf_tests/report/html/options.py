@@ -12,8 +12,9 @@ from .figures import Chapter, Figure, Series, by, span_words
 ONLY = "only_"
 LEAD = (
     "Each bar shows the gain of one optimisation over naive, on a logarithmic axis. It begins where the bar before it "
-    "ends. Bars are in the order of the code. A pale bar shows the difference between the product of these gains and "
-    "the gain of all optimisations together. A grey bar shows no significant difference."
+    "ends. Bars follow the order of the options in the code. The bar of all optimisations begins at naive. A pale bar "
+    "shows the difference between the product of the gains and the gain of all optimisations together. A grey bar "
+    "shows no significant difference."
 )
 COLUMNS = ("optimisation", "times as fast as naive", "verdict")
 JUDGED = {True: "faster", False: "slower", None: "no significant difference"}

@@ -30,12 +30,12 @@ BACKENDS = (
 MISSING: Mapping[str, tuple[str, str]] = {  # what a chapter shows, and how to get it
     "scaling": ("benchmarks", "<code>make bench</code> times them"),
     "limit": ("shares of the machine's limit", "<code>make bench</code> measures them"),
-    "options": ("single optimisations", "<code>make bench</code> times those that a workload has"),
+    "options": ("forms with one optimisation", "<code>make bench</code> times those that a workload has"),
     "phases": ("phases of loops", "<code>make bench</code> times those that a workload has"),
     "threads": ("runs with other thread counts", "<code>make bench-threads</code> makes them"),
     "claims": ("claims", "<code>make claims</code> measures them"),
     "gate": ("gate verdicts", "<code>make gate BASE=main</code> measures them"),
-    "history": ("commits", "<code>make history SINCE=REV</code> measures them"),
+    "history": ("measured commits", "<code>make history SINCE=REV</code> measures them"),
 }
 
 
@@ -149,15 +149,15 @@ def page(
 
 
 def verdicts(claims: Claims | None) -> dict[str, str]:
-    """Return the headline count of published figures that hold; empty without claims."""
+    """Return the headline count of comparisons whose published figure holds; empty without claims."""
     if claims is None:
         return {}
     promised = [claim for claim in claims.claims if claim.least is not None]
     found = [context.verdict for claim in promised for context in claim.contexts]
     judged = [verdict for verdict in found if verdict in ("holds", "partly", "not met", "refuted", "unclear")]
-    return {"claims hold": f"{judged.count('holds')} of {len(judged)}"}
+    return {"published comparisons hold": f"{judged.count('holds')} of {len(judged)}"}
 
 
 def outcome(artifact: Artifact | None) -> dict[str, str]:
     """Return the headline outcome of the gate; empty without a gate run."""
-    return {} if artifact is None else {"the gate": WORDS[artifact.decide().code].partition(":")[0]}
+    return {} if artifact is None else {"gate result": WORDS[artifact.decide().code]}

@@ -13,10 +13,11 @@ from .figures import Chapter, Figure, Series, by_verdict
 from .markup import table
 
 LEAD = (
-    "How many times as fast the code is with each claimed change, with an interval from pairs of fresh processes. A "
+    "How many times as fast the code is with each claimed change. For other measures, such as memory, the ratio is the "
+    "value without the change divided by the value with it. Bars are intervals from pairs of fresh processes. A "
     "diamond marks the lowest promised ratio."
 )
-COLUMNS = ("claim", "source", "promised", "compared", "measured", "pairs", "verdict", "same output")
+COLUMNS = ("claim", "source", "promised", "compared", "measured", "pairs", "verdict", "same output or returns")
 SAME: Mapping[bool | None, str] = {True: "yes", False: "no", None: ""}
 
 
@@ -56,7 +57,7 @@ def figure(workload: str, claims: list[Claim]) -> Figure:
     ]
     drawn = [*by_verdict(points), Series("promised", "", "", least, part="promised")]
     rows = [cells(claim, context) for claim, context in pairs]
-    labels = {"categories": categories, "x": "times as fast", "ratio": True}
+    labels = {"categories": categories, "x": "times as fast (or ratio of the measure)", "ratio": True}
     return Figure(workload, "all claims", "dots", drawn, COLUMNS, rows, labels)
 
 

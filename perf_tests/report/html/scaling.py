@@ -12,7 +12,7 @@ from .figures import Chapter, Figure, Series, by, label, name, time_words
 from .runs import is_number
 
 LEAD = (
-    "Each line is a form on a backend, and each bar is the interval of a time. One run cannot rank benchmarks whose "
+    "Each line or dot is a form on a backend, and each bar is its interval. One run cannot rank benchmarks whose "
     "intervals overlap; rlgauge compare and rlgauge rank can."
 )
 CHOICES = ("time per call", "items per second")
