@@ -75,6 +75,16 @@ def row_of(name, problem, precision="float32", seconds=1.0, calls=1, **figures):
     return row(item, SimpleNamespace(extra_info=info, stats=stats), LIMITS, threads=1)
 
 
+def test_later_and_higher_limits_lower_the_shares():
+    problem = treasurehunt.train_step(0, num_agents=1)
+    found = row_of("test_train_step[full-torch]", problem) | problem.cost
+    result = {"rlgauge": {"limits": LIMITS}, "benchmarks": [{"extra_info": found}]}
+    before = found["limit_share"]
+    limits.raise_limits(result, {**LIMITS, "float32_flops": 4e9, "copy_bytes": 1e7})
+    assert result["rlgauge"]["limits"] == {**LIMITS, "float32_flops": 4e9}
+    assert (found["limit_share"], found["bound"]) == (pytest.approx(before / 4), "flops")
+
+
 def test_share_depends_on_precision_and_device():
     problem = treasurehunt.train_step(0, num_agents=1)
     full, half, cuda = (
