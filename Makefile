@@ -41,7 +41,7 @@ BESIDE = --numprocesses $(JOBS) --dist loadfile --threads 1
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
-	@echo 'WORKLOAD=, BACKEND= and TIER= narrow bench, bench-quick, bench-threads, gate, history, test and test-slow: make bench WORKLOAD=pirl BACKEND=torch,jax'
+	@echo 'WORKLOAD=, BACKEND= and TIER= select what bench, bench-quick, bench-threads, gate, history, test and test-slow run: make bench WORKLOAD=pirl BACKEND=torch,jax'
 
 setup: $(STAMP)  ## make .venv from the lock file (once; 2.3 GB, about 2 minutes); WITHOUT=torch leaves torch out
 
@@ -86,12 +86,12 @@ bench-threads: setup  ## time the gate tier with 1, 2, 4 ... threads, for the re
 
 GIVEN = $(if $(wildcard .cache/claims.json),--claims .cache/claims.json) $(if $(wildcard .rlgauge/gate.json),--gate .rlgauge/gate.json) \
 	$(addprefix --history ,$(wildcard .rlgauge/history.jsonl))
-report: setup  ## plot all results in one HTML page, .cache/report.html; PNG=FILE adds a picture
+report: setup  ## plot all results in one HTML page, .cache/report.html; PNG=FILE also saves a picture of its top
 	@test -f .cache/bench.json || { echo '.cache/bench.json is missing: run make bench first'; exit 2; }
 	$(BIN)/python -m perf_tests.report.html .cache/bench.json $(sort $(wildcard .cache/threads-*.json)) $(GIVEN) \
 	  --output .cache/report.html $(if $(PNG),--png '$(PNG)')
 
-peers: setup  ## compare with other installed libraries, and write .cache/peers.json; ARGS='--only snake-plain' selects one
+peers: setup  ## compare our code with other people's (hours), and write .cache/peers.json; ARGS='--only snake-plain' selects one
 	mkdir -p .cache
 	$(BIN)/rlgauge compare --file perf_tests/peers/comparisons.toml --json .cache/peers.json $(ARGS)
 
@@ -136,7 +136,7 @@ browser:
 	  || echo 'no browser is installed, and apt-get could not install one; the report needs it: apt-get install chromium'
 
 TRAINED := train train-parallel train-impala train-impala-parallel train-a2c train-a3c
-train: setup  ## train PPO on Procgen; variants: train-parallel, -impala, -impala-parallel, -a2c, -a3c; add -timed to any (DURATION=1h)
+train: setup  ## train PPO on Procgen; variants: train-parallel, -impala, -impala-parallel, -a2c, -a3c; train-timed and so on stop after DURATION (default: 1h for PPO, else 30m)
 train: CONFIG = ppo
 train-parallel: CONFIG = ppo_parallel
 train-impala: CONFIG = impala
@@ -193,7 +193,7 @@ asv: setup  ## time HEAD~1 and HEAD, or RANGE=A..B, with ASV, and write .asv/htm
 	$(BIN)/python -m asv run --show-stderr '$(RANGE)'
 	$(BIN)/python -m asv publish
 
-results: setup  ## time all benchmarks, and update results/ and the README
+results: setup  ## time the tiers gate and bench, our gains and other people's code (hours); update results/, docs/results.md and the README
 	$(MAKE) bench WORKLOAD= BACKEND= TIER=
 	$(BIN)/python -m perf_tests.report.results .cache/bench.json
 	$(BIN)/rlgauge compare --file perf_tests/headlines.toml --json .cache/headlines.json
@@ -201,10 +201,10 @@ results: setup  ## time all benchmarks, and update results/ and the README
 	$(MAKE) peers
 	$(BIN)/python -m perf_tests.report.readme .cache/headlines.json --peers .cache/peers.json
 
-claims: setup  ## measure the published claims, and update the README (an hour or more); WORKLOAD=snake measures and prints only those of snake
+claims: setup  ## measure the published claims, and update results/ and the README (an hour or more); WORKLOAD=snake measures and prints only those of snake
 	$(BIN)/python -m perf_tests.claims $(WORKLOAD) $(if $(WORKLOAD),,--pages)
 
-claims-returns: setup  ## train both versions for the claims about returns, from five seeds; reuses finished runs
+claims-returns: setup  ## train with and without each change that has a claim about returns, from five seeds; reuses finished runs
 	$(BIN)/python -m perf_tests.claims.returns
 
 clean:  ## remove the environments, the caches, and the results in .cache and .asv
