@@ -25,7 +25,7 @@ def quick(chosen: list[Benchmark]) -> set[str]:
     """Return the ids of the smallest benchmark of each op, form, backend and order.
 
     Half precision is not compared, and the tests of options compare single options. If torch compiles, one form is
-    enough, and none of the ops in ``COMPILED_ALIKE``.
+    enough, and the ops in ``COMPILED_ALIKE`` are left out.
     """
     found = {}
     for one in sorted(chosen, key=size):

@@ -1,4 +1,4 @@
-"""Every axis of a benchmark changes the shape of its inputs, or its output."""
+"""Every axis but those in ``PLACES`` changes the shape of a benchmark's inputs, or its output."""
 
 import itertools
 

@@ -155,7 +155,7 @@ for name, group in COUNTABLE.items():
 def chosen(group):
     """Return the cheapest benchmark of a group, and the most expensive quick one.
 
-    They are among those of the tiers gate and bench, and the first of the group, whose sizes are small.
+    It considers the first of the group, whose sizes are small, and those of the tiers gate and bench.
     """
     costs, (first, *others) = {}, group
     for one in [first, *(other for other in others if other.tier != "full")]:

@@ -26,7 +26,7 @@ ABOUT, WEIGHTS, SUMS = "model.json", "weights.safetensors", "SHA256SUMS"
 
 
 def missing() -> str | None:
-    """Return why nothing can run on Neuron here; None if it can.
+    """Return why Neuron cannot be used here; None if it can.
 
     Raises:
         ImportError: a broken installation of torch-neuronx.

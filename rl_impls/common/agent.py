@@ -80,7 +80,7 @@ class Agent(ABC):
         Returns:
             figures by name, always in this order: ``return`` and ``length``, means over the episodes that ended in the
             chunk, NaN if none did; ``episodes``, their number; other counts; losses, named ``loss`` or
-            ``policy_loss``; then the exploration rate of its last steps, ``epsilon``, or the policy's mean
+            ``policy_loss``; then the exploration rate of the chunk's last steps, ``epsilon``, or the policy's mean
             ``entropy`` in nats. If some chunks have no updates, ``updates`` is their number.
         """
 

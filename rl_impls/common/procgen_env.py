@@ -101,7 +101,7 @@ class ProcgenVectorEnv(VectorEnv):
         seed: seed of the sampled levels, from 0 to 2**31 - 1.
         mode: ``easy`` or ``hard``.
         start_level: first level.
-        num_levels: number of levels; 0 for all that Procgen has, from 0 to 2**31 - 2.
+        num_levels: number of levels; 0 for all of Procgen's levels, which are numbered from 0 to 2**31 - 2.
         threads: number of threads; defaults to that of :func:`set_game_threads`, else to the available cores.
 
     Attributes:

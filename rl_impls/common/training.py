@@ -73,9 +73,10 @@ def length(options: argparse.Namespace, chosen: YamlFile) -> tuple[int | None, f
 
 
 def place(options: argparse.Namespace) -> Path:
-    """Return the path of the checkpoint; with ``--resume``, a run's folder also becomes ``options.output_dir``.
+    """Return the path of the checkpoint; with ``--resume``, a run's folder may be named in its place.
 
-    Raises ValueError rather than overwrite the checkpoint or the curve of another run.
+    That folder then becomes ``options.output_dir``. Raises ValueError rather than overwrite the checkpoint or the curve
+    of another run.
     """
     if options.resume and options.output_dir is None and options.checkpoint and options.checkpoint.is_dir():
         options.checkpoint, options.output_dir = None, options.checkpoint

@@ -167,7 +167,7 @@ class MarioAgent(Agent):
         }  # fmt: skip
 
     def lines(self, figures, seconds):
-        """Return two progress lines from a result of :meth:`learn` and the seconds since the last one.
+        """Return two progress lines from the last result of :meth:`learn` and the seconds since the previous call.
 
         Return and distance are those of the last epoch in which an episode ended.
         """

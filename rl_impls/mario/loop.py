@@ -1,10 +1,9 @@
 """The training loop of collectors, transport, replay and learner, with the time of each phase.
 
-An epoch has U updates of one batch each; the source document (see docs/workloads.md) calls U the
-episodes per epoch. Meanwhile the collectors play the
-experiences of the next epoch with the weights published last, so the policy lags one epoch behind, and up to
-``publish_every - 1`` more. An epoch samples only experiences stored before it began, so its result does not depend
-on when experiences arrive.
+An epoch has U updates of one batch each; the source document (see docs/workloads.md) calls U the episodes per epoch.
+During the updates, the collectors play the experiences of the next epoch with the weights published last, so the policy
+lags one epoch behind, and up to ``publish_every - 1`` more. An epoch samples only experiences stored before it began,
+so its result does not depend on when experiences arrive.
 """
 
 import contextlib
@@ -59,7 +58,7 @@ def check_room(config):
 
 
 def make_replay(config, options):
-    """Return an empty replay with a lane per environment; its capacity is rounded down to a multiple of them."""
+    """Return an empty replay with a lane per environment; its capacity is rounded down to a multiple of the lanes."""
     streams = streams_of(config)
     sizes = config["capacity"] - config["capacity"] % streams, streams, config["side"]
     if not config["prioritised"]:
@@ -69,7 +68,7 @@ def make_replay(config, options):
 
 
 def pushing(replay, options):
-    """Return ``push(lane, frames, actions, rewards, terminated, times)``, which stores a batch, or item by item."""
+    """Return ``push(lane, frames, actions, rewards, terminated, times)``: it stores a batch at once or item by item."""
     if options.push == "batch":
         return replay.push_batch
 
