@@ -205,8 +205,8 @@ def add_plan(command: argparse.ArgumentParser, measures: str) -> None:
     precision = "stop when half the interval is at most this fraction of the ratio (default: %(default)g)"
     add("--precision", type=number, default=Plan.precision, metavar="FRACTION", help=precision)
     minutes = (
-        "stop after N minutes, but measure at least six pairs; with 0, also take fewer samples per pair "
-        "(default: %(default)g)"
+        "stop after N minutes, but measure at least six pairs; with 0, noisy tests and long calls also get fewer "
+        "samples per pair (default: %(default)g)"
     )
     add("--minutes", type=number, default=Plan.minutes, metavar="N", help=minutes)
     add("--json", type=Path, metavar="FILE", help="write all results to FILE as JSON")

@@ -63,7 +63,8 @@ FAST, SLOW = "max(text.split(), key=len)", "max(text.split(), key=lambda word: l
 GATE = ("pytest", "--gate-against", "HEAD")
 PLANTED = "test_speed.py::test_longest"
 LINES = (
-    "3 to time: all three benchmarks can load the changed file. One that cannot would be `unchanged`, and not timed.\n"
+    "3 to time: by default, a change to the code counts for all benchmarks. One for which no change counts would be\n"
+    "`unchanged`, and not timed.\n"
     "screen i of n: each benchmark is timed in pairs of new processes, one of the last commit and one of the\n"
     "working tree.\n"
     "confirm i of n: a benchmark that looks slower or faster gets new pairs, at most n before the next decision.\n"

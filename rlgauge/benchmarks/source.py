@@ -169,7 +169,8 @@ class Benchmarks(ProjectSides):
                 reasons = "".join(f"; {file} cannot be collected: {why}" for file, why in self.broken.items())
                 raise GateError(f"no benchmark is selected by: {' '.join(arguments)}; change the selection{reasons}")
             raise GateError(
-                "no benchmark was found: no test uses the 'benchmark' fixture or mark; use your tests' folder"
+                "no benchmark was found: no test uses the 'benchmark' fixture or mark; run the command in the folder "
+                "of your tests"
             )
         self.paths = self.benchmark_paths()
 
