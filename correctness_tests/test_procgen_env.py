@@ -267,7 +267,7 @@ def test_missing_package_error_says_how_to_install_it(tmp_path):
         ({"seed": 2**31}, "seed=2147483648 should be an integer from 0 to 2147483647"),
         (
             {"num_levels": 10, "start_level": 2**31 - 1},
-            "start_level=2147483647 should be an integer from 0 to 2147483637, as levels go to 2**31 - 1",
+            "start_level=2147483647 should be an integer from 0 to 2147483637, as levels go to 2**31 - 2",
         ),
     ],
 )

@@ -124,7 +124,7 @@ class ProcgenVectorEnv(VectorEnv):
         self.num_envs, self.seed = check_integer("num_envs", num_envs, 1, MOST), check_seed(seed)
         self.num_levels = check_integer("num_levels", num_levels, 0)
         last = LARGEST - self.num_levels if self.num_levels else 0
-        why = ", as levels go to 2**31 - 1" if self.num_levels else ", as num_levels is 0, which is all levels"
+        why = ", as levels go to 2**31 - 2" if self.num_levels else ", as num_levels is 0, which is all levels"
         self.start_level = check_integer("start_level", start_level, 0, last, why)
         self.threads = check_integer("threads", chosen_threads() if threads is None else threads, 1, MOST)
         check_installed()
