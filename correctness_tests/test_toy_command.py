@@ -76,7 +76,7 @@ def test_options_set_fields(tmp_path, play, words, seed, fields):
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (WorkersEnded("actor 1 died 6 times"), "actor 1 died 6 times; {} holds step 0, continue with --resume"),
+        (WorkersEnded("actor 1 died 6 times"), "actor 1 died 6 times; {} holds step 0; continue with --resume"),
         (FloatingPointError("loss is NaN"), "after step 0, loss is NaN; {} still holds the last good state"),
     ],
 )

@@ -36,12 +36,12 @@ def test_a_terminal_gets_a_line_for_each_comparison():
     ]
 
 
-def test_the_summary_counts_verdicts_with_and_without_a_published_figure():
+def test_the_summary_counts_verdicts_with_and_without_a_promised_ratio():
     rows = [row(verdict=word) for word in ("holds", "partly", "refuted", "partly", "not met", "needs a GPU", "error")]
     rows += [row(verdict=word) | {"least": None} for word in ("measured", "measured", "unclear", "needs Neuron")]
     assert table.summary(rows) == (
-        "Of 6 comparisons with a published figure, 1 holds, 2 hold partly, 1 is not met, 1 is refuted and 1 failed. "
-        "Of 3 others, 2 are measured and 1 is unclear. Other hardware is needed for 2 more."
+        "Of 6 comparisons with a promised ratio, 1 holds, 2 hold partly, 1 is not met, 1 is refuted and 1 failed. "
+        "Of 3 others, 2 are measured and 1 is unclear. Other hardware or packages are needed for 2 more."
     )
 
 

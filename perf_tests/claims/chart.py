@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 
 def counts(rows: Sequence[Row]) -> dict[str, Counter[str]]:
-    """Return the number of comparisons with each verdict by workload; only of those with a published figure."""
+    """Return the number of comparisons with each verdict by workload; only of those with a promised ratio."""
     found: dict[str, Counter[str]] = {}
     for row in rows:
         verdicts = [context["verdict"] for context in row["contexts"] if context["verdict"] in VERDICTS]

@@ -26,7 +26,7 @@ WORDS = {  # verdicts on a ratio with the interval [l, u], where a or more was p
     "unclear": "l < a <= u: a lies inside the interval. Also if nothing was promised and the interval is wide, or "
     "evidence is missing or undecided",
     "measured": "nothing was promised, and the interval is narrow",
-    "needs ...": "this machine lacks the hardware, so the claim is not measured",
+    "needs ...": "this machine lacks hardware or a package that the claim needs, so it is not measured",
 }
 SLOWDOWN = (
     "A slowdown may be promised, a < 1. It `holds` if the interval is narrow and either includes a or lies between 0.9 "

@@ -88,11 +88,11 @@ def summary(rows: Sequence[Row]) -> str:
                 (others if row["least"] is None else promised)[context["verdict"]] += 1
     sentences = []
     if promised:
-        sentences.append(f"Of {promised.total()} comparisons with a published figure, {counted(promised)}.")
+        sentences.append(f"Of {promised.total()} comparisons with a promised ratio, {counted(promised)}.")
     if others:
         sentences.append(f"Of {others.total()} others, {counted(others)}.")
     if absent:
-        sentences.append(f"Other hardware is needed for {absent} more.")
+        sentences.append(f"Other hardware or packages are needed for {absent} more.")
     return " ".join(sentences)
 
 

@@ -29,8 +29,9 @@ COLUMNS = ("form", "backend", "parameters", "time", "IQR", "rate", "of limit", "
 HOW = (
     'The time is the median per call, and IQR is the interquartile range as a fraction of it. "of limit" is the '
     'shortest possible time, at the peak rates that this run measured, divided by the time. "in cache" means more '
-    'bytes per second than main memory delivers, and "-" means that the work of the op is not counted. Rows are not '
-    'ranked: to find the faster of two benchmarks, use "rlgauge compare".'
+    'bytes per second than main memory delivers, and "-" means that the work of the op is not counted, or that the run '
+    'measured no peak rate in its precision. Rows are not ranked: to find the faster of two benchmarks, use "rlgauge '
+    'compare".'
 )
 
 

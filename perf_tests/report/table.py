@@ -19,7 +19,7 @@ PLAIN = (
     "find the faster of two benchmarks, use `rlgauge compare`. "
     '"of limit" is the shortest possible time, at the peak rates that the same run measured, divided by the time. '
     '"in cache" means more bytes per second than main memory delivers, and "-" means that the work of the op is not '
-    "counted."
+    "counted, or that the run measured no peak rate in its precision."
 )
 UNBROKEN = re.compile(r"(?<=\d) (?=µs\b|ms\b|s\b)")  # spaces between a number and its unit
 

@@ -167,7 +167,8 @@ def parser(
             "--threads",
             type=int,
             metavar="N",
-            help="use N threads for torch or JAX, and N for the games (default: 1 for a small net, else all cores)",
+            help="use N threads for torch or JAX, and N for the games (default: OMP_NUM_THREADS if set, else 1 for a "
+            "small net and all cores for a large one)",
         )
         parallel = "run at most N torch operations in parallel (default: torch's own)"
         command.add_argument("--inter-op-threads", type=int, metavar="N", help=parallel)

@@ -249,7 +249,7 @@ def run(
             try:
                 figures = agent.learn()
             except WorkersEnded as error:
-                raise WorkersEnded(f"{error}; {path} holds step {kept}, continue with --resume") from error
+                raise WorkersEnded(f"{error}; {path} holds step {kept}; continue with --resume") from error
             except FloatingPointError as error:
                 raise diverged(error) from error
             now = perf_counter() - start

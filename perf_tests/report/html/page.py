@@ -149,13 +149,13 @@ def page(
 
 
 def verdicts(claims: Claims | None) -> dict[str, str]:
-    """Return the headline count of comparisons whose published figure holds; empty without claims."""
+    """Return the headline count of comparisons whose promised ratio holds; empty without claims."""
     if claims is None:
         return {}
     promised = [claim for claim in claims.claims if claim.least is not None]
     found = [context.verdict for claim in promised for context in claim.contexts]
     judged = [verdict for verdict in found if verdict in ("holds", "partly", "not met", "refuted", "unclear")]
-    return {"published comparisons hold": f"{judged.count('holds')} of {len(judged)}"}
+    return {"promised ratios hold": f"{judged.count('holds')} of {len(judged)}"}
 
 
 def outcome(artifact: Artifact | None) -> dict[str, str]:
