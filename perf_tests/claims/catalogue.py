@@ -141,8 +141,8 @@ class Claim(BaseModel):
         """Return the hardware or package that tests need and this machine lacks; empty if all of them can run."""
         for test in tests:
             backend = backends.get(by_name(self.workload)[test].params["backend"])
-            if missing := backend.missing():
-                return DEVICES.get(backend.device, missing)
+            if backend.missing():
+                return DEVICES.get(backend.device, backend.library)
         return self.requires if self.requires and find_spec(self.requires) is None else ""
 
 
