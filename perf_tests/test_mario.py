@@ -337,10 +337,10 @@ def test_pipeline_on_gpu(bench, seed, form, backend, collectors, num_envs, batch
 
 
 def waits(op):
-    """Return an epoch's figures, with a collector's mean time per call of ``put`` and the lock waits of its feeders.
+    """Return an epoch's figures, with the collectors' mean time per call of ``put``, and the lock waits of all feeders.
 
     ``feeder_wait`` is the seconds for which the queues' feeder threads wait for their lock, at least 1 µs. The
-    collector itself does not wait meanwhile.
+    collectors themselves do not wait meanwhile.
     """
     found = op.figures()
     found["seconds_per_put"] = found["putting"] / found["delivered"]

@@ -62,7 +62,7 @@ def test_pde_loss(bench, seed, form, backend, order):
         dict(form="full", backend=("torch", "torch-compile", "jax"), batch_size=256, order=2, hidden=32),
         dict(form="naive", backend="torch", batch_size=256, order=2, hidden=32),
     ],
-    bench=[  # without diffusion, not naive JAX, which compiles slowly
+    bench=[  # naive JAX, which compiles slowly, only with diffusion
         dict(batch_size=256, hidden=32, order=2),
         dict(form="full", batch_size=256, hidden=32, order=1),
         dict(form="naive", batch_size=256, hidden=32, order=1, backend="torch"),

@@ -48,7 +48,7 @@ def without(names: tuple[str, ...], left_out: tuple[str, ...]) -> tuple[str, ...
 @grid(
     form=(*FORMS, "int8"), backend=CPU + CUDA, num_envs=ENVS,
     exclude=[dict(form="naive", backend=LAZY), dict(form="int8", backend=without(CPU + CUDA, ("onnx",)))],
-    # 1,024 boards only add arithmetic to 64
+    # 1,024 boards differ from 64 only in the amount of arithmetic
     bench=[dict(backend=("numpy", "torch", "torch-trace", "onnx", "jax", *CUDA), num_envs=(1, 64))],
 )  # fmt: skip
 def test_forward(bench, seed, form, backend, num_envs):
@@ -99,7 +99,7 @@ def test_remember(bench, seed, form, backend):
     form=("naive", "only_memory", "only_batches", "full"), backend=("numpy", *LOOPING), batch_size=BATCHES,
     exclude=[dict(form=("only_memory", "only_batches"), backend=without(("numpy", *LOOPING), ("torch",)))],
     gate=[dict(form="full", backend="torch", batch_size=32)],
-    bench=[dict(batch_size=256)],  # at smaller batches, the time of a call dominates
+    bench=[dict(batch_size=256)],  # at smaller batches, the overhead of a call dominates
 )  # fmt: skip
 def test_sample(bench, seed, form, backend, batch_size):
     op = build(snake.sample(seed, batch_size), form, backend)

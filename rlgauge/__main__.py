@@ -189,7 +189,7 @@ def add_rule(command: argparse.ArgumentParser) -> None:
 
 
 def add_limit(command: argparse.ArgumentParser) -> None:
-    """Add the option that limits the time of a call."""
+    """Add the option that limits the time of preparing a test, of two calls, and of listing the tests."""
     text = "fail if preparing a test, two calls, or listing the tests takes longer than SECONDS (default: %(default)g)"
     command.add_argument("--limit", type=seconds, default=LIMIT, metavar="SECONDS", help=text)
 

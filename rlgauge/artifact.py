@@ -24,7 +24,7 @@ class Artifact:
         base: full hash of the base commit.
         head: description of the working tree.
         seconds: duration of the run.
-        machine: machine of the run; for a merged run, the machines by shard.
+        machine: machine of the run; a merged run also has the machine of each shard.
         records: measurements of each case, by name.
         allowed: patterns of cases that may be slower or gone, with reasons.
         strict: whether inconclusive cases and changed outputs fail too.

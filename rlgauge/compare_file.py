@@ -35,7 +35,7 @@ from .two_tests import SkippedError
 if TYPE_CHECKING:
     from .benchmarks.source import Benchmarks
 
-GROUP_SIZE = 8  # maximum number of pairs of tests in a group; an interrupt loses the pairs of one group
+GROUP_SIZE = 8  # maximum number of pairs of tests in a group; an interrupt loses the measurements of one group
 Row = dict[str, Any]  # result of one comparison as written to the file
 
 

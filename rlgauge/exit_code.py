@@ -1,7 +1,8 @@
 """The exit code of a run, a merge or a replay, determined from the verdicts by one function.
 
-- 0, passed: no test is slower, gone or an error unless it is allowed, and at least one was measured or is unchanged.
-- 1, failed: a test is slower, gone or an error, and not allowed.
+- 0, passed: no test fails, and at least one was measured or is unchanged.
+- 1, failed: a test is slower, gone or an error, and not allowed; with ``--gate-strict``, also if one is inconclusive
+  or its output changed.
 - 2, invalid: the verdicts cannot be trusted, or there are none.
 """
 

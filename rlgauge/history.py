@@ -186,7 +186,7 @@ class History:
             raise GateError("history: no commit could be measured; the reason is above")
 
     def anchor_before(self, anchor: str) -> str | None:
-        """Return the last anchor that precedes another one, or None."""
+        """Return the last of the other anchors that precede this one, or None."""
         others = dict.fromkeys(entry.anchor for entry in reversed(self.entries) if entry.anchor != anchor)
         return next((other for other in others if is_ancestor(self.root, other, anchor)), None)
 

@@ -22,7 +22,7 @@ Described = Mapping[str, Sequence[Any]]  # parameter name -> its description, an
 
 
 class Describer:
-    """Describes a value without its address, its hash or its own ``repr``, and without running its code.
+    """Describes a value without its address, its hash or a custom ``repr``, and without running its code.
 
     Args:
         hidden: texts that differ between the sides, such as a side's directory.

@@ -344,7 +344,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
-    """Print the verdicts that are not `ok`, the canaries and the outcome, or why there is none."""
+    """Print all verdicts but `ok` and `unchanged`, the canaries and the outcome, or why there is none."""
     run = config.stash.get(RUN, None)
     if run is None or run.done is None:
         if run and exitstatus in (0, pytest.ExitCode.NO_TESTS_COLLECTED) and not config.option.collectonly:

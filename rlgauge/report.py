@@ -117,7 +117,7 @@ def failure(name: str, outcome: Outcome) -> str:
 
 
 def summary(outcome: Outcome) -> list[str]:
-    """Return a line for each case that is not `ok` or has notes, and one for the canaries."""
+    """Return a line for each case that has notes or is neither `ok` nor `unchanged`, and one for the canaries."""
     lines = [
         line(name, finding, outcome.excused.get(name, ""))
         for name, finding in cases(outcome.findings).items()

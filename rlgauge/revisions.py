@@ -357,7 +357,7 @@ def split_at_null(output: bytes) -> list[str]:
 def digest(folder: Path, parts: Iterable[Path]) -> str:
     """Return a hash of files' relative paths and contents, excluding Python bytecode.
 
-    Links to directories and to files outside `folder`, which may be large and are those of both sides, count by target.
+    Links to directories and to files outside `folder`, which may be large and which both sides share, count by target.
     """
     hash_, top = hashlib.sha256(), folder.resolve()
     kept = (path for path in parts if path.is_file() or path.is_symlink())

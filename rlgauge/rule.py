@@ -63,7 +63,7 @@ class Rule:
         promised: slowdown, as a fraction, that should be detected; a suspect whose interval reaches it is
             `inconclusive`, unless it is significant or its confirmation was stopped for futility.
         level: significance level: largest Holm-adjusted p of a confirmed suspect.
-        version: version of the rule. Version 1, which is assumed for artifacts without a version, has no early end.
+        version: version of the rule. Version 1, which is assumed if an artifact's rule has none, has no early end.
     """
 
     screen: int = 4

@@ -141,8 +141,8 @@ class Gate:
     def measure_phase(self, pairs: Pairs, phase: str, most: int, names: Sequence[str], place: Cores) -> None:
         """Measure up to `most` pairs of each case, or of each suspect, while its verdict can still change.
 
-        Most confirmations end by the first look. The remaining ones are measured thoroughly, and so are confirmations
-        of few suspects from the start.
+        Most confirmations end after as many pairs as a screen has. The remaining ones are measured thoroughly from
+        there on, and confirmations of few suspects from the start.
         """
         seconds = confirm = 0.0  # of the last pair, and of the confirmation that follows a screen
         for pair in range(most):
@@ -187,8 +187,8 @@ def open_gate(
 ) -> Gate:
     """Lay out a commit and the working tree, and determine each case's state before anything is timed.
 
-    `may_be_gone` names the cases that count as gone if head lacks them: for an anchor, those that count against base.
-    Raises GateError if base lacks required files, or if a side's imports fail.
+    `may_be_gone` names the cases that count as gone if head lacks them: for an anchor, those of the comparison with
+    base. Raises GateError if base lacks required files, or if a side's imports fail.
     """
     source, sides = layout.source, layout.pair(commit, None)
     codes = layout.code(commit), layout.code(None)

@@ -1,7 +1,7 @@
 """Statistics of pairs: log-ratio of a pair, test of a confirmation, adjusted p-values, intervals.
 
-Standard library only, because the gate runs in environments it does not control. The tests compare each function with
-SciPy.
+Standard library only, because the gate runs in environments it does not control. The tests compare results with
+those of SciPy where it has the same function.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ class Worker(AbstractContextManager["Worker"]):
         return f"killed by {signal.Signals(-code).name}{hint}"
 
     def last_error_line(self) -> str:
-        """Return the last line of standard error after ``; ``; if possible, one that is not indented.
+        """Return ``; `` followed by the last line of standard error; if possible, one that is not indented.
 
         If it is pytest's count of errors, return the first of these instead.
         """

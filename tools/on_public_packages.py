@@ -3,7 +3,7 @@
 Each package is unpacked from its sdist and committed to a temporary repository. The run ``aa`` adds a comment to a file
 of the package. The run ``slowdown`` adds a loop to a function that was chosen before any run, in the list
 below. The length of the loop is calibrated: pairs of the gate, with another seed, time one named benchmark with a trial
-loop. Every start is recorded in the results, whatever its outcome, and a repetition adds a new row.
+loop. Every start is recorded in the results, whatever its outcome, and a repetition adds new rows.
 
     python tools/on_public_packages.py                        # both runs of all packages; hours
     python tools/on_public_packages.py attrs --only slowdown

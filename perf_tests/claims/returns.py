@@ -6,9 +6,9 @@ seed) of ``gain of change - 0.75 gain of base`` must lie at or above 0. A trial 
 until an evaluation reaches it: the interval of ``log(updates of base / updates of change)`` must lie at or above log
 1.02.
 
-Results are kept in ``results/returns`` with a hash of the code and, for each side, one of the weights after 16,000
-environment steps.
-When the code changes, they are stale until a run finds that the new code computes bit-identical weights.
+Results are kept in ``results/returns`` with a hash of the code, and a hash of each side's weights after 16,000
+environment steps. When the code changes, they are stale until a run finds that the new code computes bit-identical
+weights.
 """
 
 from __future__ import annotations

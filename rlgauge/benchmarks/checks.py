@@ -94,7 +94,7 @@ class Checks:
             self.compare_builds([compiled_modules(side.python) for side in sides], logs)
 
     def compare_builds(self, compiled: Sequence[set[str]], logs: Sequence[str]) -> None:
-        """Warn if the builds of both sides and the installed package differ in their compiled modules.
+        """Warn if a build lacks compiled modules that the other build or the installed package has.
 
         A build may continue without an extension that fails to compile.
         """
@@ -131,7 +131,7 @@ class Checks:
 def dependencies(project: Path) -> dict[str, Any]:
     """Return the dependencies in each file that may declare them; the whole of ``setup.py``, which is a program.
 
-    ``pyproject.toml`` has those of the standard and of Poetry.
+    In ``pyproject.toml``, they are in the standard table ``project`` or in Poetry's.
     """
     setup = configparser.RawConfigParser()
     found: dict[str, Any] = {FILE: [None, None], OLDER: None, SCRIPT: b""}

@@ -52,7 +52,7 @@ runpy.run_module("rlgauge.benchmarks.worker", run_name="__main__", alter_sys=Tru
 
 
 def forwarded(run: pytest.Config | None) -> list[str]:
-    """Return the run's arguments that workers need too: all but its files, its reports and the gate's options."""
+    """Return those of the run's arguments that workers need too: no files, for example, and no options of the gate."""
     # pytest reads it first; workers do not inherit it
     in_variable = expanded(shlex.split(os.environ.get("PYTEST_ADDOPTS", "")))
     if run is None:

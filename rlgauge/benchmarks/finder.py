@@ -110,7 +110,7 @@ def leave_working_tree(settings: dict[str, Any]) -> None:
             for package, path in list(mapping.items()):
                 if is_inside(os.path.dirname(path), copied) and Path(path).stem == package.rpartition(".")[2]:
                     del mapping[package]
-                else:  # or a folder that has another name than its package, or is itself on the path
+                else:  # for example a folder that has another name than its package, or is itself on the path
                     mapping[package] = in_tree(path)
             for paths in getattr(module, "NAMESPACES", {}).values():
                 paths[:] = [path for path in paths if not is_inside(path, copied)]

@@ -64,7 +64,10 @@ def distributions_of(root: Path, top: Path) -> list[metadata.Distribution]:
 
 
 def installed_from(folder: Path) -> list[metadata.Distribution]:
-    """Return the distributions installed from a directory, as pip and uv record it; only setup.py may know the name."""
+    """Return the distributions installed from a directory, as pip and uv record it.
+
+    They are found even if only ``setup.py`` has the project's name.
+    """
     return [distribution for distribution in metadata.distributions() if source_of(distribution)[0] == folder]
 
 

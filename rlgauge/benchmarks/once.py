@@ -1,8 +1,8 @@
 """Tests that ask for one call: ``benchmark.pedantic(function)`` with one round and no set-up, or the mark alone.
 
 Such a function may use up its input, for example a queue, so that another call fails or finds no work. Each sample is
-then the only call of a run of the test, with new fixtures. If a second call takes about as long as the first, the test
-is timed like any other.
+then the only call of a run of the test, with new fixtures of function scope. If a second call takes about as long as
+the first, the test is timed like any other.
 """
 
 from __future__ import annotations

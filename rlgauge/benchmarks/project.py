@@ -113,10 +113,10 @@ class Project:
     def import_folders(self, benchmarks: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return the directories from which packages are imported, and those among them that are bases.
 
-        The first list has pytest's ``pythonpath``, the repository's directories on ``sys.path``, and those of editable
-        installs. It leaves out directories in `benchmarks`, which pytest itself adds, unless they are in `helpers`. The
-        bases are pytest's root, the directory where it was started, that of the settings, and projects that are
-        installed as copies. They need not be on the path.
+        The first list has pytest's ``pythonpath``, the repository's directories on ``sys.path``, those of editable
+        installs, the bases, and likely directories such as ``src``. It leaves out directories in `benchmarks`, which
+        pytest itself adds, unless they are in `helpers`. The bases are pytest's root, the directory where it was
+        started, that of the settings, and projects that are installed as copies. They need not be on the path.
         """
         bases = list(dict.fromkeys([self.root, self.start, self.settings, *self.copied_projects]))
         guessed = [base / "src" for base in bases if not trees.shadows_library(base / "src")]

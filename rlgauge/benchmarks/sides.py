@@ -45,7 +45,7 @@ class ProjectSides(Project):
         renamed: head's test id by base's.
         arguments: pytest arguments for workers, if `run` is None.
         generated: package files that git ignores, which no revision has.
-        left_out: paths in the benchmark directories that git ignores, and repositories of their own there.
+        left_out: paths in the benchmark directories that git ignores, and repositories there that are not submodules.
         python_for: returns the interpreter of a tree's build; None outside :meth:`ready`.
     """
 
@@ -154,7 +154,7 @@ class ProjectSides(Project):
         Lock files have a typical name, or belong to the setting `lock`, see :func:`.environments.locked_files`.
 
         Generated files count even outside `only`, because a revision may track its own version of them. Files in
-        `without`, ignored files and benchmarks that both sides share never count.
+        `without`, ignored files and benchmarks that both sides share do not count, except lock files.
         """
         shared, own = ([], self.paths) if self.own_benchmarks else (self.shared_paths(code), [])
         included = [*only, *own, *self.generated]

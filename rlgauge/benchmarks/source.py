@@ -187,8 +187,8 @@ class Benchmarks(ProjectSides):
     def benchmarks_of(self, commit: str, code: Path, side: Side) -> tuple[list[str], list[str], list[str]]:
         """Return the benchmarks that a commit selects, those among them that are gone on head, and warnings.
 
-        The commit's own files, in `code`, and its own pytest settings unless the run names paths, decide what it
-        selects. `side` provides the interpreter and environment variables.
+        The commit's own files, in `code`, and its own pytest settings decide what it selects; if the run names paths,
+        these replace ``testpaths``. `side` provides the interpreter and environment variables.
         """
         named = self.run is None or self.run.args_source.name == "ARGS"  # otherwise testpaths may name them
         code = code.resolve()  # pytest uses testpaths only if it starts in its root directory

@@ -275,7 +275,7 @@ def wait(result: Any) -> None:
     else:
         searched = hasattr(result, "block_until_ready") or dataclasses.is_dataclass(result)
     if searched:
-        # JAX warns about iterators, which the project may turn into errors, and refuses keys that cannot be sorted
+        # JAX warns about iterators (a project may turn warnings into errors), and refuses keys that cannot be sorted
         with suppress(DeprecationWarning):
             jax.block_until_ready(list(result.values()) if isinstance(result, dict) else result)
 

@@ -126,7 +126,10 @@ def is_namespace(folder: Path, tree: Path, known: Sequence[str]) -> bool:
 
 
 def may_hold_packages(folder: Path) -> bool:
-    """Return whether a readable directory may hold packages: it is no package, environment, tests or docs."""
+    """Return whether a directory may hold packages.
+
+    It is readable, no package or environment, and has no name such as ``docs``, ``scripts`` or ``tests``.
+    """
     return (
         folder.is_dir()
         and folder.name not in NO_PACKAGE

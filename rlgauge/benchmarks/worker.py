@@ -61,11 +61,11 @@ class WorkerPlugin(Runs):
     Args:
         requests: stream of requests, one line of JSON each.
         replies: stream for replies.
-        settings: see :class:`.runs.Runs`; also ``trace``: record which files of the tree are loaded. :func:`main` uses
-            the others.
+        settings: see :class:`.runs.Runs`; also ``trace``: record which files of the tree are loaded; ``prefix``, as
+            below; ``own_benchmarks``: each side runs its own. :func:`main` uses the others.
 
     Attributes:
-        prefix: ``sys.prefix`` of the process that has started the gate.
+        prefix: ``sys.prefix`` of the gate's process.
         conftest: error message for a ``conftest.py`` that cannot be imported.
         by_conftests: what the ``conftest.py`` files have loaded, see :meth:`loaded`.
     """
