@@ -108,8 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--page", type=Path, default=PAGE, help="write all gains to this file (default: docs/results.md)"
     )
-    peers = "file that make peers wrote, for a table on the same page"
-    parser.add_argument("--peers", type=Path, metavar="FILE", help=peers)
+    text = "file that make peers wrote, for a table on the same page"
+    parser.add_argument("--peers", type=Path, metavar="FILE", help=text)
     options = parser.parse_args(arguments)
     about = info(ROOT), datetime.date.today().isoformat()
     tables = [
