@@ -137,7 +137,7 @@ def int8(model: Any) -> Any:
     import onnx
     from onnxruntime.quantization import QuantType, quant_utils, quantize_dynamic
 
-    quant_utils.add_pre_process_metadata(model)  # suppresses a warning that advises to optimise the graph
+    quant_utils.add_pre_process_metadata(model)  # suppresses a warning that advises optimising the graph
     del model.graph.value_info[:]  # shapes that are wrong once weights are transposed
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "int8.onnx"

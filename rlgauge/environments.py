@@ -79,9 +79,9 @@ def cached(pattern: str, count: int) -> Iterator[Callable[[Path, Callable[[], No
 def environments(cache: Path, lock: str, folder: str = ".") -> Iterator[PythonFor]:
     """Provide ``python_for(name, code, codes)``, whose environments no other gate removes until this context ends.
 
-    `codes` are the trees of both sides. If one of them needs an environment, the other gets one too if it has a lock
-    file: otherwise, packages that no lock file names would exist on one side only. Raises GateError if an environment
-    cannot be created.
+    `codes` are the trees of both sides. If one of them needs an environment, the other gets one too, unless it has no
+    lock file. With a single environment, packages that no lock file names would exist on one side only. Raises
+    GateError if an environment cannot be created.
 
     Args:
         cache: directory in which environments are kept.

@@ -73,7 +73,7 @@ class Pairs:
         """Add a pair of every case that is still timed; a case that ends a worker becomes an error.
 
         The records are updated in place. `phase` is ``screen`` or ``confirm``, the field of the record to which the
-        pair is added. A thorough pair, used to confirm few cases, also gives more blocks to long calls that are noisy.
+        pair is added. A thorough pair also gives more blocks to long calls that are noisy.
         """
         pair: dict[str, list[Block]] = {}
         while waiting := [name for name in names if records[name].state == "timed" and name not in pair]:

@@ -323,7 +323,10 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
-    """Exit with the gate's code, or 2 if the JUnit file cannot be written; hide failures if all are verdicts."""
+    """Exit with the gate's code, or 2 if the JUnit file cannot be written.
+
+    If all failures are verdicts, pytest's section FAILURES is left out.
+    """
     config = session.config
     if RUN not in config.stash:
         return (yield)
@@ -344,7 +347,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
-    """Print all verdicts but `ok` and `unchanged`, the canaries and the outcome, or why there is none."""
+    """Print the summary and the outcome of each comparison, or why there is none."""
     run = config.stash.get(RUN, None)
     if run is None or run.done is None:
         if run and exitstatus in (0, pytest.ExitCode.NO_TESTS_COLLECTED) and not config.option.collectonly:

@@ -239,7 +239,7 @@ def snapshot(root: Path, folder: Path, parts: Sequence[str] = (), ignore: Sequen
 
 
 def left_out(root: Path, paths: Sequence[str]) -> list[str]:
-    """Return the ignored files and the repositories that are not submodules in some paths, without caches."""
+    """Return the ignored files in some paths, and the repositories there that are not submodules, without caches."""
     ignored = git(root, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", "--", *paths)
     others = git(root, "ls-files", "-z", "--others", "--exclude-standard", "--", *paths)
     names = [*split_at_null(ignored), *(name for name in split_at_null(others) if name.endswith("/"))]

@@ -202,7 +202,7 @@ def suspect_direction(screen: Sequence[float], rule: Rule) -> int:
 def unscreened(records: Mapping[str, Record], rule: Rule) -> list[str]:
     """Return the cases that need more pairs in the screen: those that can still become suspects.
 
-    For example, if none of the first three pairs looks slower and not all look faster, a fourth cannot change that.
+    For example, a case cannot become one if none of its first three pairs looks slower and not all look faster.
     Each case gets at least as many pairs as the detection of drift needs.
     """
     found = []

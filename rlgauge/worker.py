@@ -142,8 +142,8 @@ class Requests:
             identity: id of the case.
             samples: number of samples.
             calls: calls per sample; by default as before.
-            warm: make an uncounted call first, after a reset as well: the other side just ran and filled the caches,
-                and on all cores its threads may still spin.
+            warm: first reset and make an uncounted call: the other side just ran and filled the caches, and on all
+                cores its threads may still spin.
             injected_slowdown: seconds by which to slow the last sample.
             iterations: scale the seconds to this number of iterations per call, since the other side's test may have
                 another; by default this side's own.

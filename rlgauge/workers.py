@@ -210,7 +210,7 @@ class Worker(AbstractContextManager["Worker"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close standard input and wait for the process to end, but not long; then terminate it by force."""
+        """Close standard input, wait a limited time for the process to end, and then terminate it by force."""
         assert self.process.stdout
         try:
             with suppress(subprocess.TimeoutExpired):

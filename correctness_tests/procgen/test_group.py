@@ -138,7 +138,7 @@ def test_only_procgen_trains_under_torchrun(tmp_path, monkeypatch):
             ("--algorithm", "a3c"),
             "algorithm='a3c' with actors=2 cannot train in several processes; use ppo or a2c ",
         ),
-        (("--algorithm", "a2c", "--num-envs", "3"), "num_envs=3 should be a multiple of 2 processes"),
+        (("--algorithm", "a2c", "--num-envs", "3"), "num_envs=3 should be a multiple of 2, the number of processes"),
     ],
 )
 def test_what_several_processes_cannot_train_is_refused(tmp_path, monkeypatch, options, message):

@@ -130,7 +130,7 @@ def test_claims_are_shown_as_promised_and_as_measured():
 def test_the_page_counts_the_published_figures_that_hold(run_of):
     missing = context(None, "needs cuda", low=None, high=None, n=0)
     found = claims(context(5.0, "holds"), context(), missing)
-    found["claims"].append(claims(context(5.0, "holds"), least=None)["claims"][0])  # of no promised ratio
+    found["claims"].append(claims(context(5.0, "holds"), least=None)["claims"][0])  # without a promised ratio
     text = page([run_of([ours()])], Claims.model_validate(found))
     assert "<b>1 of 2</b> promised ratios hold" in text
 

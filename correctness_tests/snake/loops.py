@@ -21,8 +21,8 @@ from rl_impls.snake.memory import DTYPES, FIELDS
 from rl_impls.snake.problem import collect_and_learn
 from rl_impls.snake.vector_env import PlainEnvs
 
-# Largest relative difference of a loss, and of 99% of the weights, the latter divided by the learning rate and the
-# number of updates.
+# Largest relative difference of a loss; and largest difference of 99% of the weights, as a multiple of the learning
+# rate times the number of updates.
 # optax computes 1 - 0.999^t in float32: its first steps are off by 5e-5, which hundreds of updates amplify.
 TOLERANCE = {"torch": (1e-4, 0.001), "jax": (2e-2, 0.1)}
 LOOPS = [  # form, backend, num_envs

@@ -46,7 +46,7 @@ def read(path: Path) -> Any:
 
 
 def check_cores(ledger: Mapping[str, Any]) -> None:
-    """Raise ClaimsError if a ledger was measured by a process that could not use all cores; its metadata is enough."""
+    """Raise ClaimsError if a ledger, or its metadata alone, is from a process that could not use all cores."""
     used, cores = ledger["threads"], ledger["machine"]["cores"]
     if used < cores:
         raise ClaimsError(f"pages need claims measured on all {cores} cores, not on {used}; use all cores")
@@ -75,7 +75,7 @@ def show(ledger: Mapping[str, Any]) -> None:
             raise ClaimsError(f"{kept} has claims that this file lacks, such as {min(lost)}; measure all claims")
     write_all({path: text.encode() for path, text in texts.items()})
     if missing:
-        print(f"{README.name} and {CHART.name} are unchanged, because {len(missing)} claims are not measured")
+        print(f"{README.name} and {CHART.name} are unchanged, because this file lacks {len(missing)} claims")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

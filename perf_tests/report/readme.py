@@ -60,7 +60,7 @@ def row(found: Mapping[str, Any], known: Mapping[str, Benchmark]) -> str:
 
 
 def findings(comparisons: Mapping[str, Mapping[str, Any]], machine: Mapping[str, Any], date: str) -> str:
-    """Return the README's table: comparisons with a note, in its words, except significant ones with wide intervals."""
+    """Return the README's table: comparisons with a note, in its words, except gains marked as wide."""
     noted = [found for found in comparisons.values() if "value" in found and "note" in found]
     rows = [f"| {found['note']} | {gain(found)} |" for found in noted if found["verdict"] or not is_wide(found)]
     where = f"{date}, {devices(machine)}, commit {machine['git']}"

@@ -271,8 +271,8 @@ def pipeline(
 def shipped_pipeline(seed: int, name: str) -> Problem:
     """One epoch of a shipped configuration, cut to one batch that passes through the network at once.
 
-    No weights are published in it: ``original`` and ``optimised``, the two that are timed, do so after 24 and 320 of
-    these batches. As after exploration, a tenth of the actions are random.
+    It publishes no weights: ``original`` and ``optimised``, the two that are timed, publish after 24 and 320 of these
+    batches. As after exploration, a tenth of the actions are random.
     """
     from .agent import Config
 

@@ -267,7 +267,7 @@ class Runs(worker.Requests):
         return None
 
     def peak_memory(self, identity: str, allocated: bool = False) -> dict[str, Any]:
-        """Return bytes as :meth:`.Requests.peak_memory`, unless that needs two calls and the test allows only one."""
+        """Return bytes like :meth:`.Requests.peak_memory`, unless it needs two calls and the test allows only one."""
         if allocated and getattr(self.prepared[identity], "only", None):
             return {"failed": "to count allocations, the test must allow a second call; choose another measure"}
         return super().peak_memory(identity, allocated)

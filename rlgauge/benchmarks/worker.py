@@ -48,7 +48,7 @@ from rlgauge.plugin import MARK
 
 FORKED = "pytest_forked"  # runs marked tests in a child, which would answer the requests
 SLOW_TO_END = "hypothesispytest"  # imports all of hypothesis for a summary that is not shown
-CONFTEST_HINT = "; both sides use head's version: import a name that base lacks inside the function that uses it"
+CONFTEST_HINT = "; both sides use head's version: if base lacks a name, import it inside the function that uses it"
 OPTIONS: dict[str, Any] = {  # options of pytest and its plugins, with their values in a worker
     **OVERRIDDEN, "continue_on_collection_errors": True, "xmlpath": None, "htmlpath": None, "json_report": False,
 }  # fmt: skip

@@ -23,7 +23,7 @@ ROWS = 20_000
 SLOWDOWNS = (0.01, 1), (0.02, 4), (0.05, 4), (0.10, 4), (6.0, 4)  # (slowdown, number of suspects in the run)
 Draws = Callable[[np.random.Generator, tuple[int, ...]], npt.NDArray[np.float64]]
 PROCESSES: dict[str, Draws] = {  # log times of processes of identical code
-    "normal, standard deviation 1.6%": lambda rng, shape: rng.normal(0, 0.0113, shape),
+    "normal, standard deviation 1.6%": lambda rng, shape: rng.normal(0, 0.0113, shape),  # 1.6% for a pair
     "heavy tails (t, 2 degrees)": lambda rng, shape: 0.007 * rng.standard_t(2, shape),
     "two modes, 30% apart": lambda rng, shape: 0.3 * rng.integers(2, size=shape) + rng.normal(0, 0.003, shape),
     "three modes, 30% apart": lambda rng, shape: 0.3 * rng.integers(3, size=shape) + rng.normal(0, 0.003, shape),
