@@ -252,11 +252,12 @@ def rates(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, bool], Rate]:
 
 def rates_table(lines: Sequence[Mapping[str, Any]]) -> str:
     """Return the rates as Markdown."""
-    if not any(line["what"] == "round" and not line["void"] for line in lines):
+    valid = sum(line["what"] == "round" and not line["void"] for line in lines)
+    if not valid:
         raise GateError("small: no valid round was measured yet; run python -m perf_tests.gate small --rounds 7")
     found = rates(lines)
     rows = [
-        "| 8 runs of 20 tests, 10 of them 5% slower | slowdowns found [95% interval] | false alarms |",
+        f"| {number_of(valid, 'run')} of 20 tests, 10 of them 5% slower | slowdowns found [95% interval] | false alarms |",
         "|---|---|---|",
         f"| `pytest --gate-against` | {found['rlgauge', True]} | {found['rlgauge', False]} |",
         f"| `--benchmark-compare-fail={FAIL}` | {found['pytest-benchmark', True]} "
