@@ -257,7 +257,8 @@ def rates_table(lines: Sequence[Mapping[str, Any]]) -> str:
         raise GateError("small: no valid round was measured yet; run python -m perf_tests.gate small --rounds 7")
     found = rates(lines)
     rows = [
-        f"| {number_of(valid, 'run')} of 20 tests, 10 of them 5% slower | slowdowns found [95% interval] | false alarms |",
+        f"| {number_of(valid, 'run')} of 20 tests, 10 of them 5% slower | slowdowns found [95% interval] "
+        "| false alarms |",
         "|---|---|---|",
         f"| `pytest --gate-against` | {found['rlgauge', True]} | {found['rlgauge', False]} |",
         f"| `--benchmark-compare-fail={FAIL}` | {found['pytest-benchmark', True]} "
