@@ -31,7 +31,8 @@ def test_limits_of_this_machine_are_plausible():
 def test_matrix_products_state_their_flops():
     size = limits.SIZES[-1]
     found = list(limits.products(size))
-    assert [figure for figure, *_ in found] == ["float32_flops", "bfloat16_flops", "float32_flops", "float32_flops"]
+    assert [figure for figure, *_ in found].count("bfloat16_flops") == 1
+    assert len(found) >= 4  # torch twice, JAX, NumPy, and oneDNN if torch has it
     wanted = np.random.default_rng(0).standard_normal((size, size)).astype(np.float32)
     wanted = wanted @ wanted
     for figure, flops, call in found:

@@ -54,6 +54,9 @@ def products(size: int) -> Iterator[tuple[str, float, Call]]:
         x16, y16 = x.bfloat16(), y.bfloat16()
         yield "float32_flops", flops, lambda: torch.mm(x, x, out=y)
         yield "bfloat16_flops", flops, lambda: torch.mm(x16, x16, out=y16)
+        if torch.backends.mkldnn.is_available():
+            linear = torch.ops.mkldnn._linear_pointwise  # torch.mm does not use oneDNN in float32
+            yield "float32_flops", flops, lambda: linear(x, x.t(), None, "none", [], "")
     if find_spec("jax"):
         import jax
 
