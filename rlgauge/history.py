@@ -272,7 +272,7 @@ class History:
                 pairs.measure(records, names, cores(all_cores), "confirm")
             longest = max(longest, time.monotonic() - pair_start)
             if pair == 0:
-                self.log(f"history: {about(longest * (self.pairs - 1))} expected for the other pairs")
+                self.log(f"history: {about(longest * (self.pairs - 1))} expected for the remaining pairs")
         for case in cases:
             record = records[case.id]
             if record.state == "timed" and record.confirm:

@@ -172,7 +172,7 @@ class Gate:
             if phase == "screen":
                 confirm, more = self.confirm_seconds(seconds, pairs.start_seconds, len(chosen))
                 if pair == 0:
-                    expected = f"{about(seconds * (end - 1) + confirm)} for the other pairs on {where}"
+                    expected = f"{about(seconds * (end - 1) + confirm)} for the remaining pairs on {where}"
                     self.log(f"gate: {expected}, and up to {rounded(more)} more if a test looks slower")
 
 

@@ -185,7 +185,7 @@ def test_ctrl_c_keeps_whole_entries_and_leaves_no_process(measured, tmp_path):
     made, *_ = measured
     file = tmp_path / "history.jsonl"
     command = "rlgauge", "history", "--since", "v1", "--pairs", "500", "--file", file, *SELECTED
-    text = made.interrupted("expected for the other pairs", signal.SIGINT, *command)
+    text = made.interrupted("expected for the remaining pairs", signal.SIGINT, *command)
     line = f"interrupted: repeat the command to continue; finished commits are in {file}"
     assert text.splitlines()[-1] == line
     assert {e.state for e in read(file)} == {"unchanged"}

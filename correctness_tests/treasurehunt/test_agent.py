@@ -163,7 +163,7 @@ def test_epoch_is_described_by_figures_and_epsilon_falls_but_not_below_zero():
 def test_training_takes_a_thousand_epochs_by_default(capsys):
     with pytest.raises(SystemExit):
         main(["train", "--help"])
-    assert "train for N epochs, rounded up to whole chunks (default: 1000)" in " ".join(capsys.readouterr().out.split())
+    assert "train for at least N epochs (default: 1000)" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("num_worlds", [1, 4])
