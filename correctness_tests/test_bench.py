@@ -146,6 +146,7 @@ def test_round_is_several_calls_after_one_reset_and_reports_seconds_per_call(ran
     _, text, found = ran["all"]
     state, limited = found["test_state"]["stats"], found["test_limited"]["stats"]
     assert state["iterations"] in (4, 8), text  # calls of 2 ms, so 10 ms or more
+    assert state["rounds"] == 5, "enough samples of 10 ms for --benchmark-max-time"
     assert 0.002 <= state["min"] <= state["median"] < 0.008
     assert limited["iterations"] == 3
     assert found["test_once"]["stats"]["iterations"] == 1
