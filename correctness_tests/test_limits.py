@@ -80,11 +80,14 @@ def row_of(name, problem, precision="float32", seconds=1.0, calls=1, **figures):
 def test_later_and_higher_limits_lower_the_shares():
     problem = treasurehunt.train_step(0, num_agents=1)
     found = row_of("test_train_step[full-torch]", problem) | problem.cost
-    result = {"rlgauge": {"limits": LIMITS}, "benchmarks": [{"extra_info": found}]}
-    before = found["limit_share"]
+    sample = snake.sample(0, batch_size=32)
+    moved = row_of("test_sample[full-torch]", sample) | sample.cost
+    result = {"rlgauge": {"limits": LIMITS}, "benchmarks": [{"extra_info": found}, {"extra_info": moved}]}
+    before, unchanged = found["limit_share"], moved["limit_share"]
     limits.raise_limits(result, {**LIMITS, "float32_flops": 4e9, "copy_bytes": 1e7})
     assert result["rlgauge"]["limits"] == {**LIMITS, "float32_flops": 4e9}
     assert (found["limit_share"], found["bound"]) == (pytest.approx(before / 4), "flops")
+    assert (moved["limit_share"], moved["bound"]) == (unchanged, "bytes"), "the lower limit does not count"
 
 
 def test_share_depends_on_precision_and_device():
