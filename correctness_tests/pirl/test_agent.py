@@ -75,6 +75,8 @@ def test_inference_seconds_are_those_of_one_batch():
     [found] = agent.benchmark_inference(num_samples=200, batch_sizes=(2,)).values()
     assert 0 < 100 * found["seconds"] <= perf_counter() - start
     assert found["seconds"] * found["samples_per_second"] == pytest.approx(2)
+    [found] = agent.benchmark_inference(num_samples=1, batch_sizes=(8,)).values()
+    assert found["seconds"] * found["samples_per_second"] == pytest.approx(8)
 
 
 def test_neuron_pads_to_sizes_that_are_compiled_once(neuron):
