@@ -37,6 +37,7 @@ ITEMS = {  # items of a call, from which rates are computed
 MOVED = [  # benchmarks whose stated bytes are those of all arguments and outputs
     "mario.preprocess[full-numpy-1-84]",
     "pirl.forward[full-numpy-8-host-32]",
+    "pirl.sustained[full-numpy-512]",
     "procgen.forward[full-numpy-64-nature]",
     "procgen.gae[full-numpy-16]",
     "procgen.vtrace[full-numpy-16]",
@@ -44,6 +45,7 @@ MOVED = [  # benchmarks whose stated bytes are those of all arguments and output
     "snake.env_step[vectorised-numpy-64]",
     "treasurehunt.observe[full-numpy-5-16]",
     "treasurehunt.stack[full-numpy-5-16]",
+    "treasurehunt.forward[full-torch-1-64]",
 ]
 BENCHMARKS = {one.id: one for one in benchmarks()}
 SNAKE = 100 * 256 + 256 * 256 + 256 * 4  # multiplications for one board
