@@ -56,6 +56,8 @@ def test_first_call_compiles_what_the_cache_holds_and_leaves_the_cache_enabled(e
     args = tuple(map(backends.get("jax").to_device, arrays))
     build("forward", "jax", config, arrays)(*args)
     call = build("first_call", "jax", config, arrays)
+    with pytest.raises(TypeError):
+        call()
     for _ in range(2):
         events.clear()
         call(*args)
