@@ -14,6 +14,7 @@ import pytest
 
 from correctness_tests.treasurehunt.hunts import build, hunt
 from correctness_tests.waiting import alive, children, started
+from rl_impls.common.procgen_env import chosen_threads
 from rl_impls.common.workers import WorkersEnded
 from rl_impls.treasurehunt.agent import TreasurehuntAgents
 
@@ -66,6 +67,12 @@ def test_epochs_equal_those_of_one_process(given, loop):
     assert len(pids) == 2
     assert_plays_as_one_process(loop, given, "torch")
     assert children() == pids
+
+
+def test_processes_share_the_threads(loop):
+    environments = [Path(f"/proc/{pid}/environ").read_text().split("\0") for pid in children()]
+    share = max(1, chosen_threads() // 2)
+    assert [f"OMP_NUM_THREADS={share}" in each for each in environments] == [True, True]
 
 
 def test_killed_agent_is_named_and_all_end(given, loop):
