@@ -43,10 +43,11 @@ def numpy_runs(tmp_path_factory):
     """
     folder, fixed = tmp_path_factory.mktemp("runs"), f"RLGAUGE_LIMITS={json.dumps(LIMITS)}"
     runs = {
+        # first: the number of threads must be set before NumPy is imported
+        "measured": (*ONE, "--backend=numpy,neuron", "-rs", f"--benchmark-json={folder / 'out.json'}", "--threads=1"),
         **{message: (*PIRL, *arguments) for message, arguments in MISTAKES.items()},
         NO_MATCH: (*ONE, "--tier", "gate", "--workload", "pirl"),
         "auto": (*ONE, "--collect-only", "-q", "--backend", "auto"),
-        "measured": (*ONE, "--backend=numpy,neuron", "-rs", f"--benchmark-json={folder / 'out.json'}", "--threads=1"),
         # last: their variables stay set
         **{
             text: (fixed, f"PYTEST_ADDOPTS=--benchmark-{option}", *ONE, "--backend=numpy")
