@@ -4,6 +4,7 @@ import importlib
 import json
 import math
 import shutil
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -103,6 +104,23 @@ def test_comments_and_docstrings_do_not_make_evidence_stale():
     reworded = '"""A module."""\n\ndef f():\n    """Return one."""\n    return 1  # why\n'
     assert returns.without_comments(reworded) == plain
     assert returns.without_comments("def f():\n    return 2\n") != plain
+
+
+@pytest.mark.parametrize(
+    ("weights", "same"), [(("base", "change"), True), (("base", "other"), False), (("other", "change"), False)]
+)
+def test_evidence_is_kept_if_both_sides_have_the_same_weights(tmp_path, monkeypatch, weights, same):
+    name, python = "snake-every-4", tmp_path / "python"
+    python.write_text('#!/bin/sh\nfor last; do :; done; [ "$last" = --changed ] && echo $CHANGE || echo $BASE\n')
+    python.chmod(0o755)
+    for side in ("base", "change"):
+        monkeypatch.setenv(side.upper(), json.dumps({"weights": side}))
+    monkeypatch.setattr(sys, "executable", str(python))
+    (tmp_path / f"{name}.json").write_text(
+        json.dumps({"code": "of old", "weights": weights, "pairs": pairs(*[4.0] * 5)})
+    )
+    assert returns.renewed(name, tmp_path) == same
+    assert len(returns.pairs_of(name, tmp_path)) == (5 if same else 0)
 
 
 @pytest.mark.slow
