@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -119,6 +120,16 @@ def test_close_ends_the_second_process_and_can_be_called_twice(given, made, temp
     assert leftover_files(temporary) == []
     with pytest.raises(RuntimeError, match="the second process was ended by close"):
         update(given[1][0])
+
+
+def test_both_processes_bootstrap_from_the_online_net_without_a_target_net(given, made):
+    made[0].close()
+    config, batches = given[0] | {"target_frequency": 0}, given[1]
+    _, update = trainer("torch", config, batches[0], "full")
+    step, update_both = trainer("torch", config, batches[0], "ddp")
+    with closing(step):
+        for batch in batches:
+            assert update_both(batch) == pytest.approx(update(batch), rel=1e-5)
 
 
 KILLED = """
