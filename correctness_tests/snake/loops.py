@@ -70,7 +70,7 @@ def follow(inputs, actions, train_frequency, threaded):
     games.set_state(config["env_state"])
     stored, step, due = list(zip(*config["stored"])), config["step"], iter(rows)
     learner, update = exact_trainer(config, batch_of(stored, rows[0] % 2))
-    acting, rewards, ended, value_gaps, losses, num_truncated = [], [], [], [], [], 0
+    acting, rewards, ended, value_gaps, losses, num_truncated, due_to_sync = [], [], [], [], [], 0, False
     for t in range(num_steps):
         if t % chunk == 0:
             acting.append(learner.params)
@@ -84,11 +84,11 @@ def follow(inputs, actions, train_frequency, threaded):
         stored = [*stored, *zip(obs, actions[t], reward, final_obs, terminated)][-config["capacity"] :]
         updates = [k for k in range(step + 1, step + num_envs + 1) if k % train_frequency == 0]
         losses += [update(batch_of(stored, next(due))) for _ in updates]
-        due_to_sync = passes_a_multiple(step, step + num_envs, config["target_frequency"])
+        due_to_sync |= passes_a_multiple(step, step + num_envs, config["target_frequency"])
         step += num_envs
-        if due_to_sync:
-            assert updates
+        if updates and due_to_sync:
             learner.sync_target()
+            due_to_sync = False
     assert next(due, None) is None
     memory = dict(zip((f"replay_buffer.{name}" for name in FIELDS), batch_of(stored, range(len(stored)))))
     games = {f"env.{name}": value for name, value in games.get_state().items()}

@@ -98,6 +98,14 @@ def test_the_target_net_is_synced_when_the_step_passes_a_multiple(form, backend,
             before = after
 
 
+@pytest.mark.parametrize(("form", "backend"), quick([("full", "torch")], [("full", "torch"), ("compiled", "jax")]))
+def test_the_target_net_is_synced_after_the_next_update(form, backend):
+    inputs = timed(form, 1)
+    inputs = Inputs(inputs.config | {"target_frequency": 6}, inputs.args)
+    loop = build("collect_and_learn", backend, inputs.config, inputs.args, form, train_frequency=4)
+    check(loop, inputs, options_of(form, 4), backend)
+
+
 @pytest.mark.parametrize(("form", "backend", "num_envs"), quick([("full", "torch", 1)], LOOPS))
 def test_a_loop_without_a_target_net_bootstraps_from_the_online_net(form, backend, num_envs):
     inputs = timed(form, num_envs)
