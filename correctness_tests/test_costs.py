@@ -157,11 +157,12 @@ for name, group in COUNTABLE.items():
 def chosen(group):
     """Return the cheapest benchmark of a group, and the most expensive quick one.
 
-    It considers the first of the group, whose sizes are small, and those of the tiers gate and bench.
+    It considers the first of the group, whose sizes are small, and those of the tiers gate and bench. If
+    some state the same FLOPs, it considers the last of them, so that costs that ignore an axis are noticed.
     """
     costs, (first, *others) = {}, group
     for one in [first, *(other for other in others if other.tier != "full")]:
-        costs.setdefault(problem_of(one, 0).flops, one)
+        costs[problem_of(one, 0).flops] = one
     cheapest, *more = sorted(costs)
     affordable = [flops for flops in more if flops <= LARGEST]
     return [costs[flops] for flops in [cheapest, *affordable[-1:]]]
