@@ -258,8 +258,11 @@ def test_collectors_with_queues_are_restarted_once_one_is_killed(running, transp
     assert stats["replaced_collectors"] == SMALL["collectors"]
     assert stats["waiting"] == 0
     assert 3 * loop.each * STREAMS <= stats["delivered"] <= 4 * loop.each * STREAMS
+    loop.ask(3)
+    loop.collectors.answers()  # the next chunk waits in the queues
     kill(loop)
     state = loop.state()
+    assert loop.stats()["lost"] == stats["lost"] + loop.each * STREAMS
     assert loop.stats()["replaced_collectors"] == 2 * SMALL["collectors"]
     for start in loop.start:  # the new games have other seeds; otherwise, they would repeat the first episodes
         assert not any(np.array_equal(state[name], start[name]) for name in start if name.startswith("games."))
