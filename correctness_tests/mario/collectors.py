@@ -15,7 +15,6 @@ import numpy as np
 from rl_impls.mario.loop import TRANSPORTS
 from rl_impls.mario.transport import TransportBroken
 
-GONE = 3  # exit code of a collector whose learner has ended
 ENDLESS = 10**9
 CONTEXT = multiprocessing.get_context("spawn")
 
@@ -96,7 +95,7 @@ def collect(sender, shape, first, count, seed=0, pause=0.0):
                 time.sleep(pause * rng.random())
             put(sender, number, shape)
     except TransportBroken:
-        os._exit(GONE)
+        return
     signal.pause()
 
 
@@ -146,8 +145,9 @@ def kill(process):
 
 def own(pipe, kind):
     """Process that owns a transport and a collector that fills it, sends the collector's pid, and waits."""
-    transport = TRANSPORTS[kind](1, (3, 4), capacity=5)
-    process = start(collect, transport.sender(0), (3, 4), 0, ENDLESS)
+    shape = (300, 300)  # larger than the buffer of a pipe, which nobody empties once this process is killed
+    transport = TRANSPORTS[kind](1, shape, capacity=5)
+    process = start(collect, transport.sender(0), shape, 0, ENDLESS)
     while not transport.counters()["full"][0]:
         time.sleep(0.01)
     pipe.send(process.pid)

@@ -132,7 +132,7 @@ def test_processes_hand_over_everything_to_a_slow_learner(kind, make):
     assert taken.numbers == [list(range(count)) for count in counts]
 
 
-@pytest.mark.parametrize("kind", quick(["shared_ring"], list(TRANSPORTS)))
+@pytest.mark.parametrize("kind", quick(["locked_queue", "shared_ring"], list(TRANSPORTS)))
 def test_a_collector_ends_when_the_learner_is_killed(kind):
     ours, theirs = helpers.CONTEXT.Pipe()
     owner = start(helpers.own, theirs, kind, daemon=False)
