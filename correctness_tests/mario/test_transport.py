@@ -68,10 +68,13 @@ def test_a_ring_is_not_overwritten_while_it_is_read(make):
 
 @every_kind
 def test_a_sender_waits_for_room_and_the_time_is_counted(kind, make):
-    transport, taken = make(kind, capacity=4), Taken(2, SHAPE)
+    transport, taken, before = make(kind, capacity=4), Taken(2, SHAPE), time.perf_counter()
     start(collect, transport.sender(0), SHAPE, 0, 40)
     until(lambda: transport.counters()["full"][0] > 0.05, "a full transport")
-    assert transport.counters()["full"][1] == 0
+    time.sleep(0.1)
+    waited, other = transport.counters()["full"]
+    assert waited < time.perf_counter() - before
+    assert other == 0
     assert transport.counters()["waiting"][0] <= ROOM[kind] + 1  # the last one waits for room
     take_all(transport, taken, [40, 0])
     assert not transport.counters()["lost"].any()
