@@ -1,5 +1,6 @@
 """Weights in shared memory: a reader gets the newest version, never a mix of two, however fast they change."""
 
+import contextlib
 import multiprocessing
 import sys
 
@@ -43,6 +44,24 @@ def test_weights_that_were_read_are_a_copy():
     for version in range(1, 2 * KEPT + 2):
         weights.publish(version, filled(version))
     assert versions_of(kept) == {0}
+
+
+class Overtaken(SharedWeights):
+    """After a reader has looked up version 0, publishes version 1 and a part of version 2."""
+
+    @property
+    def newest(self):
+        version = super().newest
+        if version == 0:
+            self.publish(1, filled(1))
+            with contextlib.suppress(KeyError):
+                self.publish(2, {"w_hidden": filled(2)["w_hidden"]})
+        return version
+
+
+def test_a_version_that_is_overwritten_while_it_is_read_is_not_returned():
+    read, params = Overtaken(filled(0)).read()
+    assert (read, versions_of(params)) == (1, {1})
 
 
 def keep_reading(weights, pipe, reads):
