@@ -127,6 +127,7 @@ def test_an_evaluation_plays_as_many_episodes_as_asked_for():
         assert {len(values) for values in found.values()} == {episodes}
 
 
-def test_an_evaluation_does_not_depend_on_the_training_seed():
-    found = [evaluate(config_of(seed=seed), config_of()["params"], 8, 0, FORMS["full"]) for seed in (1, 2)]
+def test_an_evaluation_does_not_depend_on_the_training_seed_and_exploration():
+    configs = config_of(seed=1), config_of(seed=2, epsilon=(1.0, 1.0))
+    found = [evaluate(config, config["params"], 8, 0, FORMS["full"]) for config in configs]
     np.testing.assert_equal(found[1], found[0])
