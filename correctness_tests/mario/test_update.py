@@ -112,11 +112,12 @@ def test_torch_and_jax_learn_alike_over_several_updates(backend, form):
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_bfloat16_loss_is_close_to_float32(backend):
-    _, [batch, *_] = problem()
-    (rounded, errors), (exact, wanted) = (fresh(backend, form)[1](batch) for form in ("bfloat16", "full"))
+    _, [batch, *_] = problem(norm="batch")
+    (step, update), (_, exactly) = (fresh(backend, form, "batch") for form in ("bfloat16", "full"))
+    (rounded, errors), (exact, wanted) = update(batch), exactly(batch)
     assert rounded == pytest.approx(exact, rel=0.05)
     assert 0 < largest_difference(errors, wanted) < 0.05
-    assert (rounded.dtype, errors.dtype) == (np.float32, np.float32)
+    assert {value.dtype for value in (rounded, errors, *step.params.values())} == {np.dtype(np.float32)}
 
 
 def test_accumulated_gradients_equal_those_of_the_whole_batch():
