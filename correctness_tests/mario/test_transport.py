@@ -5,6 +5,8 @@
 
 import contextlib
 import multiprocessing
+import os
+import signal
 import threading
 import time
 
@@ -143,7 +145,11 @@ def test_a_collector_ends_when_the_learner_is_killed(kind):
     assert alive(pid)
     owner.kill()
     owner.join()
-    until(lambda: not alive(pid), "the collector to end")
+    try:
+        until(lambda: not alive(pid), "the collector to end", seconds=30)
+    finally:
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
     ours.close()
     theirs.close()
     assert not children()
