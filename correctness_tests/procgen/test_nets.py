@@ -107,6 +107,11 @@ def test_policy_uses_the_updated_weights(backend, form):
         seen.append(values)
         call(batches[0])
     assert not np.allclose(*seen)
+    config, make = {"params": problem("a2c_update")[0]["params"]}, backends.get(backend)
+    other = make.ops("procgen").policy(config, (obs,), options=FORMS[form], compiler=make.new_compiler())
+    other.load(update.params)  # as an actor does
+    other.refresh()
+    np.testing.assert_allclose(other(obs, uniforms)[2], update.values(obs), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("images", ["float", "uint8"])
