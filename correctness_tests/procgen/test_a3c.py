@@ -90,6 +90,18 @@ def test_staleness_counts_the_gradients_that_others_applied_since_the_weights_we
     assert slow.staleness == 2
 
 
+def test_restored_step_count_is_that_of_all_workers_together():
+    from rl_impls.procgen.a3c import SharedWeights
+
+    start = {"b_return": np.ones(1, np.float32)}
+    shared = {"b_return": np.zeros((1, 1)), "square.b_return": np.ones(1), "applied": np.array([5, 2])}
+    weights = SharedWeights(start, shared)
+    state = weights.state()
+    assert state["step"] == 7
+    weights.load_state(state)
+    assert_same(weights.state(), state)
+
+
 def test_phases_are_means_over_the_workers_and_the_rest_is_waiting():
     from rl_impls.procgen.a3c import PHASES, A3c
 
