@@ -18,12 +18,16 @@ class FakeActor:
 
     def __init__(self, shared, config, index, life, threads, options, backend):
         self.shared, self.faults, self.index, self.life = shared, config["faults"], index, life
+        self.threads = threads
         self.envs = env_slice(config, index)
         count = self.envs.stop - self.envs.start
         self.state = {"games": [b""] * count, "returns": np.zeros(count), "lengths": np.zeros(count, np.int64)}
 
     def get_state(self):
         return self.state
+
+    def get_threads(self):
+        return self.threads
 
     def set_state(self, state):
         self.state = state

@@ -19,6 +19,7 @@ from correctness_tests.waiting import alive, children, until
 from rl_impls import backends
 from rl_impls.common import workers
 from rl_impls.common.phases import Phases
+from rl_impls.common.procgen_env import chosen_threads, set_game_threads
 from rl_impls.common.procgen_state import pack
 from rl_impls.procgen.actor_pool import ActorPool, publish, shared_memory
 from rl_impls.procgen.options import FORMS
@@ -76,6 +77,17 @@ def test_each_actor_plays_its_share_of_the_rollout_and_of_the_state():
     pool.restore(START)
     np.testing.assert_array_equal(pool.state()["lengths"], START["lengths"])
     assert pool.replaced == 0
+
+
+def test_actors_share_the_threads_that_were_chosen_for_the_games():
+    before, each = chosen_threads(), 1 + len(os.sched_getaffinity(0))
+    set_game_threads(2 * each)
+    try:
+        pool = pool_of()
+    finally:
+        set_game_threads(before)
+    pool.tell([("get_threads",)] * 2)
+    assert pool.answers() == [each, each]
 
 
 @pytest.mark.parametrize("ahead", quick([2], [0, 2]))
