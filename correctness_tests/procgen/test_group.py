@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from correctness_tests.procgen.group_member import LOOPS, loop, updates
-from correctness_tests.procgen.problem import learner, problem
+from correctness_tests.procgen.loops import numbers
+from correctness_tests.procgen.problem import build, learner, problem
 from correctness_tests.updates import gradient_of
 from rl_impls.common.ranks import launched
 
@@ -80,6 +81,17 @@ def test_deviation_of_all_advantages_is_about_their_common_mean():
 
     mean, std = mean_and_std(torch.tensor([1.0, 3.0]))
     assert (float(mean), float(std)) == (1.0, 1.0)  # the mean is 2 / 2, and the squares around it add up to 0 + 4
+
+
+@pytest.mark.usefixtures("silent_partner", "installed")
+def test_losses_and_their_parts_are_averaged_over_all_processes():
+    config = LOOPS["a2c"] | {"rank": 0, "processes": 2}
+    loop = build("a2c", "torch", config, (numbers(0),))
+    losses = loop(numbers(0))[2]
+    loop.envs.close()
+    weights = 1, config["value_weight"], -config["entropy_weight"]
+    np.testing.assert_allclose(loop.parts @ weights, losses, rtol=1e-5)
+    assert loop.parts[0, 0, 2] == pytest.approx(np.log(15) / 2, rel=0.05)  # the other process adds no entropy
 
 
 @pytest.mark.slow
