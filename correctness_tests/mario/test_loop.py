@@ -197,10 +197,10 @@ def test_utilisation_is_the_mean_of_samples_in_epochs():
     now, values = [0.0], iter([None, 0.2, 0.6, 1.0])
     of_gpu = Utilisation(lambda: next(values), lambda: now[0])
     assert of_gpu.mean() is None
-    for now[0] in np.array([0.5, 1.0, 1.5, 2.0]) * PERIOD:  # a sample is due at 1 and at 2 periods
+    for now[0] in np.array([0.5, 1.0, 1.5, 2.7, 3.5]) * PERIOD:  # a sample is due at 1, 2 and 3.7 periods
         of_gpu.sample()
     assert of_gpu.mean() == pytest.approx(0.4)
-    now[0] = 4 * PERIOD
+    now[0] = 5 * PERIOD
     of_gpu.start()  # after a pause
     of_gpu.sample()
     assert of_gpu.mean() == pytest.approx(0.4)
