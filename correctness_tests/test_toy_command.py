@@ -296,6 +296,15 @@ def test_configuration_file_sets_the_threads(tmp_path, play):
         assert runs.summary(folder)["threads"] == threads
 
 
+def test_default_threads_of_an_evaluation_depend_on_its_episodes(tmp_path, capsys, monkeypatch):
+    Player(seed=0, weights=100_000, batch_size=1000).save(tmp_path / "it")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    for episodes, threads in ((499, 1), (500, 2)):  # 5e7 weights times episodes
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)  # an evaluation may set it
+        command.main(Player, ["evaluate", str(tmp_path / "it"), "--episodes", str(episodes)])
+        assert f", {threads} thread" in capsys.readouterr().err
+
+
 def test_train_needs_a_file_or_a_folder(tmp_path, play):
     with pytest.raises(SystemExit, match=r"^train: checkpoint: no file was given; name one, or a folder with --output"):
         play("train", "--steps", 1)
