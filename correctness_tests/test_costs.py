@@ -85,6 +85,10 @@ def test_costs_of_procgen_that_are_not_those_of_arrays_or_of_torch():
     acting, learning = 64 + 8, 64  # pictures of a rollout: those acted on and the last ones; those in an epoch
     rollout = 2 * acting * (first + others) + 2 * learning * (2 * first + 3 * others)
     assert parallel.flops == 4 * rollout
+    stages = (64, 3, 16), (32, 16, 32), (16, 32, 32)  # side of the input, input and output channels
+    residual = sum(9 * out * (side**2 * channels + 4 * (side // 2) ** 2 * out) for side, channels, out in stages)
+    acting = problem_of(BENCHMARKS["procgen.forward[full-numpy-16-residual]"], 0)
+    assert acting.flops == 2 * 16 * (residual + 2048 * 256 + 256 * 16)
 
 
 def make_counter():
