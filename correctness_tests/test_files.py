@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from rl_impls.common.files import write_whole
+from rl_impls.common.files import copy_whole, write_whole
 from rlgauge.files import Unwritable, reserved, write_all
 
 
@@ -62,6 +62,14 @@ def test_file_is_written_where_space_cannot_be_reserved(kept, monkeypatch):
     with reserved(kept, 100) as write:
         write(b"new")
     assert kept.read_text() == "new"
+
+
+def test_copy_that_is_made_again_leaves_no_other_file(kept):
+    copy = kept.with_name("copy")
+    for _ in range(2):  # the second time, both names are those of one file
+        copy_whole(kept, copy)
+        assert sorted(os.listdir(kept.parent)) == ["copy", kept.name]
+    copy.unlink()
 
 
 @pytest.mark.parametrize("name", ["fsync", "replace"])
