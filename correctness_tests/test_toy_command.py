@@ -285,6 +285,18 @@ def test_closed_terminal_stops_a_training_unless_nohup_ignores_it(tmp_path, play
     assert HungUp.load(tmp_path / "it").step == (20 if ignored else 10)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_that_ends_an_evaluation_determines_the_exit_code(tmp_path, play, number):
+    class Interrupted(Player):
+        def evaluate(self, episodes, seed):
+            os.kill(os.getpid(), number)
+
+    Interrupted(seed=0).save(tmp_path / "it")
+    with pytest.raises(SystemExit) as ended:
+        play("evaluate", tmp_path / "it", agent=Interrupted)
+    assert ended.value.code == 128 + number
+
+
 def test_configuration_file_sets_the_threads(tmp_path, play):
     file, folder = tmp_path / "it.yaml", tmp_path / "run"
     file.write_text("width: 5\nthreads: 2\nsteps: 1\n")
