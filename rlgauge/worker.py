@@ -54,6 +54,12 @@ def begin() -> TextIO:
     return replies
 
 
+def restore_sigterm() -> None:
+    """Let SIGTERM end a child that a test forks, unless the test has set a handler."""
+    if signal.getsignal(signal.SIGTERM) is signal.default_int_handler:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def collect_as_usual() -> None:
     """Restore normal garbage collection, on which timed code may depend, unless the project has configured its own."""
     gc.collect()

@@ -66,14 +66,14 @@ class WorkerPlugin(Runs):
 
     Attributes:
         prefix: ``sys.prefix`` of the gate's process.
-        conftest: error message for a ``conftest.py`` that cannot be imported.
+        last_words: why pytest ends before the gate does, such as a ``conftest.py`` that cannot be imported.
         by_conftests: what the ``conftest.py`` files have loaded, see :meth:`loaded`.
     """
 
     def __init__(self, requests: TextIO, replies: TextIO, settings: dict[str, Any]) -> None:
         super().__init__(requests, replies, settings)
         self.files = LoadedFiles(settings["tree"]) if settings.get("trace") else None
-        self.conftest, self.prefix = "", settings["prefix"]
+        self.last_words, self.prefix = "", settings["prefix"]
         self.hint = "" if settings.get("own_benchmarks") else CONFTEST_HINT
         self.by_conftests: dict[str, Any] = {}
 
@@ -103,7 +103,7 @@ class WorkerPlugin(Runs):
             if path := getattr(error, "path", None):
                 hint = self.hint if isinstance(error.__cause__, ImportError | AttributeError) else ""
                 where = f"{os.path.relpath(path)} cannot be imported on this side"
-                self.conftest = f"{where}: {one_line(error.__cause__)}{hint}"
+                self.last_words = f"{where}: {one_line(error.__cause__)}{hint}"
             raise
 
     @pytest.hookimpl(wrapper=True)
@@ -266,6 +266,11 @@ class WorkerPlugin(Runs):
             session.config.pluginmanager.unregister(name=SLOW_TO_END)
         return True
 
+    @pytest.hookimpl
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Record why pytest ends, for example because a test calls ``pytest.exit``."""
+        self.last_words = one_line(excinfo.value)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
         """Run a test once: a plugin may rerun a flaky test, which would prepare the case again when it is closed."""
@@ -365,12 +370,6 @@ class WorkerPlugin(Runs):
         return not real.startswith(tuple(kept))
 
 
-def restore_sigterm() -> None:
-    """Let SIGTERM end a child that a test forks, unless the test has set a handler."""
-    if signal.getsignal(signal.SIGTERM) is signal.default_int_handler:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
 def main(requests: TextIO, replies: TextIO) -> None:
     """Run the worker's pytest."""
     settings = json.loads(sys.argv[1])
@@ -379,14 +378,14 @@ def main(requests: TextIO, replies: TextIO) -> None:
         PackageFinder(settings["packages"], settings["import_folders"], settings["sources"])
     plugin = WorkerPlugin(requests, replies, settings)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that fixtures are torn down
-    os.register_at_fork(after_in_child=restore_sigterm)
+    os.register_at_fork(after_in_child=worker.restore_sigterm)
     os.mkdir(plugin.temporary, 0o700)  # fixtures may share the folder above pytest's with processes of pytest-xdist
     arguments = [*sys.argv[2:-3], f"--basetemp={plugin.temporary}/0"]
     # a project may use test settings if this names pytest, and skip benchmarks without the option
     sys.argv = ["pytest", "--benchmark-only", *arguments]
     code = pytest.main(arguments, plugins=[plugin, *([EarlyFiles(plugin.files)] if plugin.files else [])])
-    if plugin.conftest:
-        sys.stderr.write(f"{plugin.conftest}\n")
+    if plugin.last_words:
+        sys.stderr.write(f"{plugin.last_words}\n")
     elif plugin.session is None and code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         sys.stderr.write("pytest ended before it collected anything\n")  # otherwise pytest has printed the reason
     with suppress(Exception):
