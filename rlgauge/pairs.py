@@ -288,7 +288,8 @@ class Pairs:
         if head_reason is not None:
             return "error", f"{self.sides[1].name}: {head_reason}"
         listed = name in self.known and "skipped" not in base
-        hint = ", although base lists this benchmark" if listed and "absent" in base else ""
+        hint = "; to run base's own version of this benchmark, add --gate-own-benchmarks"
+        hint = hint if listed and "absent" in base else ""
         return "error" if listed else "new", f"{self.sides[0].name}: {base_reason}{hint}"
 
     def first_output(self, name: str) -> Path:

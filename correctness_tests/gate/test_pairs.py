@@ -96,6 +96,7 @@ def test_an_output_that_base_does_not_repeat_is_not_a_change(tmp_path, again, ch
 
 
 FAILED, SKIPPED, ABSENT = {"failed": "why"}, {"skipped": "why"}, {"failed": "long", "absent": "why"}
+OWN = "; to run base's own version of this benchmark, add --gate-own-benchmarks"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ FAILED, SKIPPED, ABSENT = {"failed": "why"}, {"skipped": "why"}, {"failed": "lon
         (FAILED, READY, False, "new", "base: why"),
         (SKIPPED, READY, True, "new", "base: skipped: why"),
         (ABSENT, READY, False, "new", "base: why"),
-        (ABSENT, READY, True, "error", "base: why, although base lists this benchmark"),
+        (ABSENT, READY, True, "error", f"base: why{OWN}"),
     ],
 )
 def test_state_of_a_case_that_one_side_cannot_prepare(tmp_path, base, head, known, state, words):
