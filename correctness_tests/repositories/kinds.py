@@ -7,6 +7,7 @@ import mmap
 import os
 import random
 import signal
+import socket
 import time
 import unittest
 from pathlib import Path

@@ -40,6 +40,11 @@ ERRORS = {  # a test's code, and its error; on base, ``slow`` does 100 units of 
         'def test_ignored(benchmark):\n    Path("data/numbers.txt").read_text()\n    benchmark(counted)\n',
         "; the working tree has data/numbers.txt, but git ignores it",
     ),
+    "port": (
+        "@pytest.fixture\ndef server():\n    with socket.create_server(('localhost', 47511)):\n        yield\n\n\n"
+        "def test_port(benchmark, server):\n    benchmark(counted)\n",
+        "; the fixtures of both sides are alive at once",
+    ),
 }
 CACHED = """CACHE, SLOW = [], []
 

@@ -1,4 +1,4 @@
-"""Which tests are benchmarks, by the fixture or the mark that they use, and why tests are skipped."""
+"""Which tests are benchmarks, by the fixture or the mark that they use, and why tests fail or are skipped."""
 
 from __future__ import annotations
 
@@ -141,3 +141,9 @@ def skip_reason(report: Any) -> str:
         return f"xfail: {report.wasxfail.removeprefix('reason: ')}"
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
     return str(reason).removeprefix("Skipped: ")
+
+
+def last_line(text: str) -> str:
+    """Return the last non-empty line of an error report."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1].removeprefix("E ").strip() if lines else "unknown reason"

@@ -6,6 +6,7 @@ It continues when the gate closes the case. A test that asks for one call is run
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -23,12 +24,13 @@ from rlgauge.parameters import describe_parameters
 from rlgauge.workers import SIDE, TEMPORARY
 
 from .fixture import Benchmark
-from .items import asks_for_fixture, has_fixture, skip_reason, uses_fixture
+from .items import asks_for_fixture, has_fixture, last_line, skip_reason, uses_fixture
 from .once import OnceRuns, Trial
 from .seeds import seed_all
 from .timed import MisuseError, TimedFunction, compiling_anew
 
 OWN_FIXTURE = "it measures with a BenchmarkFixture of its own: use the fixture benchmark"
+IN_USE = "; the fixtures of both sides are alive at once, so a fixed port serves only one of them: use port 0"
 PHASES = {"setup": "set-up", "call": "test", "teardown": "teardown"}
 
 
@@ -297,7 +299,7 @@ class Runs(worker.Requests):
         skipped = [report for report in self.reports if report.skipped]
         if failed:
             why = last_line(str(failed[0].longrepr)) if self.raised is None else one_line(self.raised)
-            message = f"its {PHASES[str(failed[0].when)]} failed: {why}{self.left_out(self.raised)}"
+            message = f"its {PHASES[str(failed[0].when)]} failed: {why}{self.remedy(self.raised)}"
             return {"failed": message, **self.absent_name(self.raised)}
         if skipped:
             return {"skipped": skip_reason(skipped[0])}
@@ -365,8 +367,10 @@ class Runs(worker.Requests):
             error = error.__cause__ or error.__context__
         return {}
 
-    def left_out(self, error: BaseException | None) -> str:
-        """Return a hint if head lacks a file that the working tree has; else an empty text."""
+    def remedy(self, error: BaseException | None) -> str:
+        """Return a hint if a port is in use, or if head lacks a file that the working tree has; else an empty text."""
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            return IN_USE
         name = error.filename if isinstance(error, FileNotFoundError) else None
         if not self.is_head or not isinstance(name, str | os.PathLike):
             return ""
@@ -389,9 +393,3 @@ def one_line(error: BaseException | None) -> str:
     if isinstance(error, MisuseError | pytest.fail.Exception):
         return first
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
-
-
-def last_line(text: str) -> str:
-    """Return the last non-empty line of an error report."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1].removeprefix("E ").strip() if lines else "unknown reason"

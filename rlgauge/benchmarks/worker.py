@@ -37,9 +37,9 @@ from _pytest.unittest import TestCaseFunction
 from rlgauge.benchmarks import codspeed, command, marks
 from rlgauge.benchmarks.finder import PackageFinder, is_inside, leave_working_tree, real_path
 from rlgauge.benchmarks.fixture import NO_WEAVE, Benchmark
-from rlgauge.benchmarks.items import PLUGINS, has_fixture, is_benchmark, missing_plugin, skip_reason
+from rlgauge.benchmarks.items import PLUGINS, has_fixture, is_benchmark, last_line, missing_plugin, skip_reason
 from rlgauge.benchmarks.loaded import EarlyFiles, LoadedFiles, imported_files, mapped_libraries
-from rlgauge.benchmarks.runs import Runs, last_line, one_line
+from rlgauge.benchmarks.runs import Runs, one_line
 from rlgauge.benchmarks.seeds import seed_all, seed_of
 from rlgauge.benchmarks.timed import MisuseError
 from rlgauge.options import OVERRIDDEN, add_options
@@ -214,7 +214,7 @@ class WorkerPlugin(Runs):
         report = yield
         if report.failed:
             error = report.call.excinfo.value
-            message = last_line(str(report.longrepr)) + self.left_out(error)
+            message = last_line(str(report.longrepr)) + self.remedy(error)
             self.broken[report.nodeid] = {"failed": message, **self.absent_name(error)}
         elif report.skipped:
             self.broken[report.nodeid] = {"skipped": skip_reason(report)}
