@@ -45,6 +45,10 @@ ERRORS = {  # a test's code, and its error; on base, ``slow`` does 100 units of 
         "def test_port(benchmark, server):\n    benchmark(counted)\n",
         "; the fixtures of both sides are alive at once",
     ),
+    "path": (
+        "def test_path(benchmark):\n    benchmark(counted)\n    raise OSError(sorting.__file__)\n",
+        "its test failed: OSError: toy/sorting.py",
+    ),
 }
 CACHED = """CACHE, SLOW = [], []
 

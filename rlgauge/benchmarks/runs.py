@@ -104,8 +104,9 @@ class Runs(worker.Requests):
                 self.send(reply)
 
     def send(self, reply: dict[str, Any]) -> None:
-        """Send a reply as a line of JSON."""
-        self.replies.write(worker.DUMPS(reply) + "\n")
+        """Send a reply as a line of JSON; its error messages name files relative to this side's tree."""
+        errors = {name: reply[name].replace(f"{self.tree}/", "") for name in ("failed", "absent") if name in reply}
+        self.replies.write(worker.DUMPS(reply | errors) + "\n")
 
     def prepare(
         self,
