@@ -217,6 +217,16 @@ def test_a_build_is_imported_before_an_editable_install_of_the_working_tree(tmp_
     assert "2 to time, 1 gone" in ran.text
 
 
+def test_a_benchmark_is_gone_although_base_needs_its_build_in_place_to_be_imported(tmp_path):
+    made = Repository(tmp_path / "toy", UNBUILT)
+    made.write({
+        "sorting.in": work(slow=101, kept=100),
+        "benchmarks/test_sorting.py": FLAT_TESTS.replace("[10, 50]", "[50]"),
+    })  # fmt: skip
+    ran = made.gate("HEAD", tmp_path, "--gate-build", "cp sorting.in toy/sorting.py", "--collect-only", code=0)
+    assert "2 to time, 1 gone" in ran.text
+
+
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parametrize("command", [BUILD, IN_PLACE])

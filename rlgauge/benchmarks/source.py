@@ -22,6 +22,7 @@ from rlgauge.rule import GateError
 from rlgauge.workers import PYTHON, Side, Worker, WorkerError
 
 from . import command, marks, trees
+from .builds import tree_of
 from .items import is_benchmark, missing_plugin, replacing_module, skip_reason
 from .loaded import imported_files
 from .project import is_test_folder
@@ -196,7 +197,7 @@ class Benchmarks(ProjectSides):
         paths = [path for path in wanted if (code / path.partition("::")[0]).exists()]
         if not paths or command.selects_by_cache(self.run):
             return [], [], []
-        imports, folder = self.imports(code, side.python), folder_of(side)
+        imports, folder = self.imports(tree_of(side.python) if self.build else code, side.python), folder_of(side)
         given = self.run and self.run.getoption("inifilename", None)
         finds = not given and len(paths) == len(wanted)  # from fewer paths, pytest may find another ini file
         files = paths if named else []
