@@ -31,6 +31,7 @@ toy = tidy(flat())
          "FileNotFoundError: [Errno 2] No such file or directory: 'benchmarks/local.json'"),
         ({"own.ini": "[pytest]\n", ".gitignore": "__pycache__/\nown.ini\n"}, ["-c", "own.ini"],
          "git ignores own.ini, pytest's configuration file, so neither side has it; remove it from .gitignore"),
+        ({"ci/own.ini": "[pytest]\n"}, ["-c", "ci/own.ini"], "/benchmarks/test_sorting.py is outside rootdir "),
         ({}, ["--gate-limit=0.01"],
          "base: no reply within 0.01 s; if two calls take this long, raise --limit or --gate-limit"),
     ],

@@ -119,6 +119,10 @@ class Benchmarks(ProjectSides):
         for item in chosen:
             if message := missing_plugin(item):
                 raise GateError(message)
+            if not item.path.is_relative_to(item.config.rootpath):  # its id does not lead to its file
+                inside = item.path.resolve().is_relative_to(self.top)
+                hint = f"add --rootdir={self.top}" if inside else "give paths inside the repository"
+                raise GateError(f"{item.path} is outside rootdir {item.config.rootpath}: {hint}")
         self.names = [item.nodeid for item in chosen]
         renamed = self.run.getoption("gate_renamed") if self.run else []
         if renamed and not self.own_benchmarks:
