@@ -340,7 +340,7 @@ class Runs(worker.Requests):
 
     def missing(self, identity: str) -> dict[str, Any]:
         """Return why this side does not have a test."""
-        identity = next((own for own, name in self.renamed.items() if name == identity), identity)
+        asked, identity = identity, next((own for own, name in self.renamed.items() if name == identity), identity)
         for node, reply in self.broken.items():
             if not node or identity.startswith((f"{node}::", f"{node}/")):
                 if "skipped" in reply:
@@ -350,7 +350,7 @@ class Runs(worker.Requests):
         if any(name.partition("[")[0] == function for name in self.items):
             hint = "if their ids differ between processes, or depend on the number of cores, name them with ids=..."
             return {"failed": f"pytest collects it with other parameters on this side; {hint}"}
-        return {"failed": "pytest does not collect it on this side"}
+        return {"failed": f"pytest does not collect {'it' if identity == asked else identity} on this side"}
 
     def absent_name(self, error: BaseException | None) -> dict[str, str]:
         """Return the error as ``absent`` if its cause is a name that the code under test lacks on this side."""
