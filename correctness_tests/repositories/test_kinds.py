@@ -50,6 +50,8 @@ ERRORS = {  # a test's code, and its error; on base, ``slow`` does 100 units of 
         "its test failed: OSError: toy/sorting.py",
     ),
 }
+PARSED = "from toy.parsed import parsed\n\n\ndef test_parsed(benchmark):\n    benchmark(parsed, [1])\n"
+UNPARSED = "IndentationError: expected an indented block after function definition on line 1 (parsed.py, line 1)"
 CACHED = """CACHE, SLOW = [], []
 
 
@@ -110,6 +112,7 @@ def toy(tmp_path_factory):
     files["benchmarks/test_cached.py"] = kinds.HEAD + CACHED
     files["benchmarks/test_errors.py"] = kinds.HEAD + "\n\n".join([COUNTED, *(text for text, _ in ERRORS.values())])
     files |= {"conftest.py": plugins.ROOT_HOOKS, ".gitignore": "__pycache__/\ndata/\n"}
+    files["toy/parsed.py"] = "def parsed():\n"
     files["pyproject.toml"] = (
         '[tool.pytest.ini_options]\naddopts = "-p pytest_codspeed.plugin --codspeed"\nmarkers = ["awaited"]\n'
     )
@@ -118,7 +121,8 @@ def toy(tmp_path_factory):
     toy = Repository(tmp_path_factory.mktemp("kinds") / "toy", before)
     new = kinds.HEAD + COUNTED + ERRORS["fixture"][0]
     slower = with_numpy(flat(slow=110))
-    toy.commit("slower", files | {"toy/sorting.py": slower["toy/sorting.py"], "benchmarks/test_new.py": new})
+    added = {"toy/parsed.py": "parsed = sum\n", "benchmarks/test_new.py": new, "benchmarks/test_parsed.py": PARSED}
+    toy.commit("slower", files | added | {"toy/sorting.py": slower["toy/sorting.py"]})
     toy.write({"data/numbers.txt": "1"})
     yield toy
     assert toy.leftovers() == []
@@ -246,6 +250,7 @@ def test_a_test_that_cannot_be_timed_is_an_error_with_its_reason(ran, name):
         ("errors.py::test_expected", ("skipped", "xfail: not yet")),
         ("errors.py::test_skipped_on_base", ("new", "base: skipped: not here")),
         ("new.py::test_fixture", ("new", "base: its set-up failed: OSError: no server")),
+        ("parsed.py::test_parsed", ("new", f"base: it cannot be collected: {UNPARSED}")),
     ],
 )
 def test_a_test_that_both_sides_skip_is_skipped_and_one_that_base_alone_cannot_run_is_new(ran, name, finding):

@@ -214,7 +214,8 @@ class WorkerPlugin(Runs):
         report = yield
         if report.failed:
             error = report.call.excinfo.value
-            message = last_line(str(report.longrepr)) + self.remedy(error)
+            cause, message = error.__cause__, last_line(str(report.longrepr))
+            message = (one_line(cause) if isinstance(cause, SyntaxError) else message) + self.remedy(error)
             self.broken[report.nodeid] = {"failed": message, **self.absent_name(error)}
         elif report.skipped:
             self.broken[report.nodeid] = {"skipped": skip_reason(report)}
