@@ -106,6 +106,15 @@ def test_another_batch_size_keeps_the_target_network():
     assert agent.replay(20) < 0.01  # 4.5 if the value itself took the place of the target network's
 
 
+def test_another_batch_size_counts_for_one_replay_only():
+    agent = DQNAgent(2, 1, hidden=16, learning_rate=0.0)
+    for k in range(32):
+        agent.remember(STATE, 0, float(k), STATE, True)
+    loss = agent.replay()  # on all that is stored
+    assert agent.replay(8) != pytest.approx(loss)
+    assert agent.replay() == pytest.approx(loss)
+
+
 def test_an_agent_is_determined_by_its_seed():
     def trained(seed):
         agent = DQNAgent(2, 3, seed=seed, hidden=8)
