@@ -1,5 +1,6 @@
 """Agents of all workloads: seeds, checkpoints that resume bit for bit, evaluation."""
 
+import copy
 import json
 import math
 
@@ -83,8 +84,11 @@ def test_training_is_determined_by_the_seed(tmp_path, workload):
     make(workload, seed=1).save(tmp_path / "untrained")
     one, other = make(workload, seed=1), make(workload, seed=2)
     two = agent_of(workload).load(tmp_path / "untrained")  # also resumes identically
+    state = two.state()
+    before = copy.deepcopy(state)
     first, again, _ = (agent.learn() for agent in (one, two, other))
     np.testing.assert_equal(again, first)
+    np.testing.assert_equal(state, before)  # training leaves it alone
     assert kept(one, tmp_path) == kept(two, tmp_path) != kept(other, tmp_path)
 
 
