@@ -72,6 +72,18 @@ def test_half_precision_is_close_and_not_the_same(backend, form):
     assert all(value.dtype == np.float32 for value in params.values())
 
 
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_a_learners_actor_rounds_weights_to_bfloat16(backend):
+    config, [batch] = problem(7)
+    params = {name: np.zeros_like(value) for name, value in config["params"].items()}
+    params["b1"][:2] = 1
+    params["w2"][:2] = [0.5015, 0.5025, 0, 0], [-0.498, -0.5, 0, 0]  # values 0.0035, 0.0025; rounded: 0.002, 0.004
+    never, none = np.zeros(len(batch[0]), bool), np.zeros(len(batch[0]), np.int32)
+    for form, best in (("full", 0), ("bfloat16", 1)):
+        step, _ = trainer(backend, config | {"params": params}, batch, form)
+        assert set(step.actor(batch[0])(batch[0], never, none)) == {best}
+
+
 def test_float16_skips_an_update_that_overflows_and_halves_the_scale():
     config, [(obs, actions, rewards, *rest)] = problem(7)
     batch = obs, np.zeros_like(actions), np.full_like(rewards, 1e3), *rest  # one bias's gradient overflows, at 2**16
