@@ -108,8 +108,8 @@ def test_every_draw_is_fresh_for_each_agent_world_turn_and_epoch(draw):
         "reset_draws": (2, 36), "draws": (6, 2, 36), "taus": (6, 3, 2, 12), "explore": (6, 3, 2),
         "random_actions": (6, 3, 2), "rows": (3, 8), "train_taus": (3, 3, 8, 12), "noise": (3, 2, 3 * 8 + 5),
     }  # fmt: skip
-    for name in ("reset_draws", "draws"):
-        assert_distributed(drawn[name] / DRAWS, "uniform")
+    cells = np.concatenate([drawn["reset_draws"][:, None], drawn["draws"]], axis=1)
+    assert_distributed(cells / DRAWS, "uniform")
     for name, distribution in (("taus", "uniform"), ("train_taus", "uniform"), ("noise", "norm")):
         assert_distributed(drawn[name], distribution)
     assert_as_often(drawn["random_actions"], 4)
