@@ -81,6 +81,12 @@ def test_random_play_stores_each_action_with_the_reward_of_the_cell_it_led_to():
     assert_as_often(actions, 4)
 
 
+def test_random_play_draws_items_for_each_world():
+    grid = make(num_worlds=4, spawn=1.0).worlds.get_state()["grid"]
+    items = grid[:, (grid >= 2).all(axis=0)]  # in cells with an item in every world
+    assert_each_for_itself(items, 1 / 3)
+
+
 def by_numpy(agents):
     for _ in range(30):
         yield agents.draw_epoch(0.3)
