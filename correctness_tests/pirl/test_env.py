@@ -169,7 +169,9 @@ def test_sampled_points_lie_inside_at_the_end_of_time_and_on_the_edge(seed, n):
 
 
 def test_sampled_points_fill_both_edges_and_the_ranges_of_a_reset():
-    interior, _, unsafe = sample_points(np.random.default_rng(0), 2000)
+    interior, expired, unsafe = sample_points(np.random.default_rng(0), 2000)
+    speeds = np.concatenate([points[:, 0] for points in (interior, expired, unsafe)])
+    assert len(np.unique(speeds)) > 0.99 * len(speeds)
     assert 0.4 < (unsafe[:, 3] > 0).mean() < 0.6
     env = PirlEnv()
     resets = np.array([env.reset(seed=seed)[0] for seed in range(500)])
