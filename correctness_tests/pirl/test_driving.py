@@ -7,7 +7,7 @@ import pytest
 
 from rl_impls.pirl.env import PirlEnv
 
-from .problem import make
+from .problem import fill, make
 
 SMALL = {"backend": "torch", "capacity": 600, "warm_up": 20, "train_frequency": 8}
 
@@ -62,6 +62,13 @@ def test_an_update_is_due_every_few_steps_after_the_warm_up(train_frequency, war
         assert figures["updates"] == total - before
         assert math.isnan(figures["loss"]) == (total == before)
         before = total
+
+
+def test_every_update_samples_new_points():
+    agent = make("torch", learning_rate=0.0)
+    fill(agent, 20)
+    physics = [loss - td_loss for loss, td_loss in (agent.train() for _ in range(3))]
+    assert np.diff(np.sort(physics)).min() > 1e-4
 
 
 def test_epsilon_falls_in_a_straight_line_and_stays():
