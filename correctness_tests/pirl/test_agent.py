@@ -13,7 +13,7 @@ from rl_impls.pirl.__main__ import main
 from rl_impls.pirl._numpy import q_values
 from rl_impls.pirl.agent import PirlAgent
 
-from .problem import STATES, everything, fill, make
+from .problem import SMALL, STATES, everything, fill, make
 
 
 def same(got, wanted):
@@ -124,6 +124,25 @@ def test_q_values_follow_every_update_and_the_target_net_every_third_one(learner
             expected = q_values(agent.params, STATES[:rows])
             np.testing.assert_allclose(agent.get_qs_batch(STATES[:rows]), expected, atol=1e-6)
     assert not np.allclose(agent.get_qs_batch(STATES[:5]), before, atol=1e-6)
+
+
+def test_the_acting_net_takes_the_weights_once_after_an_update():
+    reads = []
+
+    class Watched(PirlAgent):
+        @property
+        def params(self):
+            reads.append(self.updates)
+            return super().params
+
+    agent = Watched("torch", seed=0, serve="numpy", **SMALL)
+    fill(agent, 20)
+    agent.get_qs_batch(STATES)
+    agent.train()
+    reads.clear()
+    for _ in range(3):
+        agent.get_qs_batch(STATES)
+    assert reads == [1]
 
 
 def test_agent_acts_on_one_backend_with_the_weights_that_another_learns():
