@@ -118,13 +118,17 @@ def test_an_interrupted_caller_leaves_no_thread():
 def test_latency_counts_from_the_request_and_not_from_the_call():
     def build(size):
         def forward(batch):
-            time.sleep(1e-3)
+            time.sleep(batch[0, 0])
             return batch
 
         return forward
 
+    seconds = np.full((40, 3), 1e-3)
+    seconds[-1] = 0.1
     load, before = Load(SERVERS["per_request"](build), clients=1), time.perf_counter()
-    load(np.zeros((20, 3)))
+    load(seconds)
     elapsed = time.perf_counter() - before
     load.close()
-    assert 10 * load.stats()["latency_p50_s"] <= elapsed  # ten of the twenty requests take the median or longer
+    stats = load.stats()
+    assert 20 * stats["latency_p50_s"] <= elapsed  # twenty of the forty requests take the median or longer
+    assert stats["latency_p99_s"] > 0.05  # between the two longest
