@@ -14,6 +14,7 @@ from correctness_tests.snake.problem import assert_trained_alike, problem, train
 from correctness_tests.updates import assert_goes_on, assert_same
 from correctness_tests.waiting import SECONDS, alive, at_most, children, started, until
 from rl_impls.common.workers import WorkersEnded
+from rl_impls.snake.dqn import DQNAgent
 
 ROOT = Path(__file__).parents[2]
 UPDATES = 5
@@ -120,6 +121,18 @@ def test_close_ends_the_second_process_and_can_be_called_twice(given, made, temp
     assert leftover_files(temporary) == []
     with pytest.raises(RuntimeError, match="the second process was ended by close"):
         update(given[1][0])
+
+
+def test_another_batch_size_replaces_the_second_process(made):
+    made[0].close()
+    agent, state = DQNAgent(2, 1, backend="torch", form="ddp", hidden=16), np.float32([1, 0])
+    try:
+        for _ in range(40):
+            agent.remember(state, 0, 1.0, state, True)
+        assert agent.replay() > agent.replay(20)
+        assert len(children()) == 1
+    finally:
+        agent.learner.close()
 
 
 def test_both_processes_bootstrap_from_the_online_net_without_a_target_net(given, made):
