@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from correctness_tests.snake.problem import build
+from rl_impls.params import init_mlp
 from rl_impls.snake import problem as snake
 from rl_impls.snake._numpy import q_values
+from rl_impls.snake.agent import Config, play
 
 BOARDS = 512
 
@@ -44,6 +46,17 @@ def test_act_plays_the_greedy_moves_in_8_bits(quantised):
     drawn = np.full(BOARDS, 3, np.int32)
     moves = build("act", "onnx", config, (obs, explore, drawn), "int8")(obs, explore, drawn)
     np.testing.assert_array_equal(moves, np.where(explore, 3, net(obs).argmax(axis=1)))
+
+
+def test_an_evaluation_plays_in_8_bits():
+    config, exact = Config("onnx", "int8", hidden=16), Config("onnx", "full", hidden=16)
+    net = {name: np.zeros_like(value) for name, value in init_mlp(np.random.default_rng(0), config.sizes).items()}
+    net["b1"][0], net["b2"][0] = 1, 0.1
+    up = play(exact, net, 20, seed=0)
+    net["w2"][:2, 1] = 0.15, 100  # of active and inactive units; beside 100, 0.15 rounds to 0
+    right, rounded = (play(one, net, 20, seed=0) for one in (exact, config))
+    np.testing.assert_equal(rounded, up)
+    assert (right["lengths"] != up["lengths"]).any()
 
 
 def test_nets_that_learn_refuse_to_play_in_8_bits():
