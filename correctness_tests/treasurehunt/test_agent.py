@@ -166,6 +166,15 @@ def test_epoch_is_described_by_figures_and_epsilon_falls_but_not_below_zero():
     assert mean["loss"] == pytest.approx(figures[0]["loss"] / 12, rel=1e-5)
 
 
+def test_return_and_loss_are_means_over_the_agents():
+    agents, same = make(num_worlds=4), make(num_worlds=4)
+    figures = agents.learn()
+    same.prepare()
+    _, rewards, losses = same.loop(*agents.drawn.values())
+    assert figures["return"] == pytest.approx(rewards.sum(axis=0).mean(), rel=1e-5)
+    assert figures["loss"] == pytest.approx(losses.mean(), rel=1e-5)
+
+
 def test_training_takes_a_thousand_epochs_by_default(capsys):
     with pytest.raises(SystemExit):
         main(["train", "--help"])
