@@ -1,6 +1,7 @@
 """Collectors: frame skip, ends of episodes, frame stacks, random actions, and resuming from a state."""
 
 import numpy as np
+import pytest
 
 from correctness_tests.mario.pipelines import ListSender, config_of
 from rl_impls.common.procgen_env import ProcgenVectorEnv
@@ -17,9 +18,10 @@ def collector(index=0):
     return Collector(config, index, 0, senders, None, (0, config["params"]), FORMS["full"]), senders
 
 
-def test_an_action_is_repeated_for_four_frames_or_until_the_episode_ends():
-    game = ProcgenGame("coinrun", "easy", 1, 3, seed=3)
-    plain = ProcgenVectorEnv("coinrun", 1, seed=3, start_level=3, num_levels=1, threads=1)
+@pytest.mark.parametrize(("name", "distances"), [("coinrun", {0.0, 1.0}), ("chaser", {0.0})])
+def test_an_action_is_repeated_for_four_frames_or_until_the_episode_ends(name, distances):
+    game = ProcgenGame(name, "easy", 1, 3, seed=3)
+    plain = ProcgenVectorEnv(name, 1, seed=3, start_level=3, num_levels=1, threads=1)
     rng = np.random.default_rng(0)
     np.testing.assert_array_equal(game.observe(), plain.observe()[0])
     lengths, results = [], []
@@ -27,7 +29,7 @@ def test_an_action_is_repeated_for_four_frames_or_until_the_episode_ends():
         action, wanted, steps, ended = int(rng.integers(15)), 0.0, 0, False
         while steps < 4 and not ended:
             frames, rewards, [ended] = plain.advance(np.array([action]))
-            wanted, steps = wanted + rewards[0], steps + 1
+            wanted, steps = wanted + float(rewards[0]), steps + 1
         frame, reward, episode = game.step(action)
         np.testing.assert_array_equal(frame, frames[0])
         assert reward == wanted
@@ -38,7 +40,7 @@ def test_an_action_is_repeated_for_four_frames_or_until_the_episode_ends():
             lengths.append(steps)
             results.append(episode)
     assert set(lengths) & {1, 2, 3}, "no episode ended before the fourth frame"
-    assert {episode.distance for episode in results} == {0.0, 1.0}
+    assert {episode.distance for episode in results} == distances
     game.close()
     plain.close()
 
@@ -125,6 +127,16 @@ def test_an_evaluation_plays_as_many_episodes_as_asked_for():
     for episodes in (1, 10):  # eight environments play side by side, and two of them a second episode
         found = evaluate(config, config["params"], episodes, 0, FORMS["full"])
         assert {len(values) for values in found.values()} == {episodes}
+    rng = np.random.default_rng(0)
+    given, played = config | {"num_envs": 8, "seed": int(rng.integers(2**31))}, [[] for _ in range(8)]
+    player = Collector(given, 0, 0, [ListSender() for _ in played], None, (0, config["params"]), FORMS["full"])
+    while min(map(len, played)) < 2:
+        chosen = player.actions(rng.random((8, 2)), 0.05)
+        for k, ended in enumerate(played):
+            player.step(k, int(chosen[k]), ended)
+    player.close()
+    wanted = [episode for k, ended in enumerate(played) for episode in ended[: 2 if k < 2 else 1]]
+    assert sorted(zip(*found.values())) == sorted(wanted)  # otherwise, short episodes would be over-represented
 
 
 def test_an_evaluation_does_not_depend_on_the_training_seed_and_exploration():
