@@ -50,16 +50,20 @@ def sums_of_later(deltas, decays, ended):
     return sums
 
 
+def literal_gae(rewards, values, next_values, terminated, truncated, gamma, gae_lambda):
+    """Return advantages, each as a sum over all later steps (Schulman et al. 2016, Eq. 16), and returns."""
+    deltas = rewards + gamma * np.where(terminated, 0, next_values) - values
+    advantages = sums_of_later(deltas, np.full_like(deltas, gamma * gae_lambda), terminated | truncated)
+    return advantages, advantages + values
+
+
 @pytest.mark.parametrize(("backend", "form"), EXACT)
 @given(rollout=ROLLOUTS, gamma=UNIT, gae_lambda=UNIT)
 @settings(max_examples=30)
 def test_advantage_is_the_discounted_sum_of_td_errors(backend, form, rollout, gamma, gae_lambda):
-    rewards, values, next_values, terminated, truncated = rollout
-    advantages, returns = computed("gae", backend, form, rollout, gamma=gamma, gae_lambda=gae_lambda)
-    deltas = rewards + gamma * np.where(terminated, 0, next_values) - values
-    wanted = sums_of_later(deltas, np.full_like(deltas, gamma * gae_lambda), terminated | truncated)
-    np.testing.assert_allclose(advantages, wanted, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(returns, wanted + values, rtol=1e-12, atol=1e-12)
+    got = computed("gae", backend, form, rollout, gamma=gamma, gae_lambda=gae_lambda)
+    for found, wanted in zip(got, literal_gae(*rollout, gamma, gae_lambda)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 def literal_vtrace(log_ratios, rewards, values, next_values, terminated, truncated, gamma, rho_bar, c_bar):
@@ -84,6 +88,19 @@ def test_target_is_the_sum_of_td_errors_with_clipped_ratios(backend, form, rollo
     got = computed("vtrace", backend, form, args, gamma=gamma, rho_bar=rho_bar, c_bar=c_bar)
     for found, wanted in zip(got, literal_vtrace(*args, gamma, rho_bar, c_bar)):
         np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("op", "literal", "constants"),
+    [("gae", literal_gae, {"gamma": 0.9, "gae_lambda": 0.8}),
+     ("vtrace", literal_vtrace, {"gamma": 0.9, "rho_bar": 2.0, "c_bar": 1.0})],
+)  # fmt: skip
+def test_jax_computes_the_same_sums_in_float32(op, literal, constants):
+    rng = np.random.default_rng(0)
+    log_ratios, rollout = rng.standard_normal((6, 20)), drawn(rng, 6, 20, 0.3)  # episodes also end in the last step
+    args = (log_ratios, *rollout) if op == "vtrace" else rollout
+    for found, wanted in zip(computed(op, "jax", "full", in_float32(args), **constants), literal(*args, **constants)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("backend", "form"), ALL)
