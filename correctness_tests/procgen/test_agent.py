@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from correctness_tests.procgen.loops import made, numbers
+from correctness_tests.quick import quick
 from correctness_tests.workload_agents import SMALL
 from rl_impls import params
 from rl_impls.procgen.agent import ProcgenAgent
@@ -90,10 +91,11 @@ def test_figures_leave_out_the_start_of_an_episode_whose_actor_died(make):
     np.testing.assert_array_equal(agent.running[1], state["env.lengths"])
 
 
-def test_running_episodes_include_rollouts_that_a_checkpoint_drops(make):
-    agent = make(algorithm="impala", game="bossfight", actors=1, lag=1)
+@pytest.mark.parametrize(("algorithm", "lag"), quick([("a3c", 0)], [("impala", 1), ("a3c", 0)]))
+def test_running_episodes_include_rollouts_that_a_checkpoint_drops(algorithm, lag, make):
+    agent = make(algorithm=algorithm, game="bossfight", actors=1, lag=lag)
     agent.learn()
-    state = agent.state()  # the actor has played the second rollout ahead
+    state = agent.state()  # the actor has played further rollouts ahead
     assert state["env.lengths"].any()
     np.testing.assert_array_equal(agent.running, [state["env.returns"], state["env.lengths"]])
 
