@@ -9,6 +9,8 @@ from correctness_tests.procgen.loops import config_of, made, numbers, played
 from correctness_tests.procgen.problem import build
 from correctness_tests.quick import quick
 from correctness_tests.updates import apart, assert_same
+from rl_impls.common.phases import Phases
+from rl_impls.procgen.actor_pool import shared_memory
 
 pytestmark = pytest.mark.usefixtures("installed")
 
@@ -100,6 +102,27 @@ def test_restored_step_count_is_that_of_all_workers_together():
     assert state["step"] == 7
     weights.load_state(state)
     assert_same(weights.state(), state)
+
+
+def test_staleness_includes_gradients_applied_while_the_worker_plays():
+    from rl_impls.procgen.a3c import PHASES, Worker, a3c_layout
+
+    def play_into(number, rollout):
+        shared["applied"][1] += 2
+
+    def learn(rollout, number):
+        Worker.count(worker)
+        return np.zeros((1, 4))
+
+    config = {"params": {}, "num_steps": 2, "env": {"num_envs": 2}, "actors": 2, "ahead": 1}
+    shared = shared_memory(config, 2, 1, a3c_layout(config))
+    update, learner, clock = SimpleNamespace(load=dict), SimpleNamespace(learn=learn), Phases(*PHASES)
+    worker = SimpleNamespace(
+        shared=shared, config=config, index=0, slice=slice(0, 1), clock=clock, update=update, learner=learner,
+        play_into=play_into,
+    )  # fmt: skip
+    Worker.play(worker, 1)
+    assert shared["behind"].tolist() == [[0, 0], [2, 0]]
 
 
 def test_phases_are_means_over_the_workers_and_the_rest_is_waiting():
