@@ -21,7 +21,7 @@ from rl_impls.common import workers
 from rl_impls.common.phases import Phases
 from rl_impls.common.procgen_env import chosen_threads, set_game_threads
 from rl_impls.common.procgen_state import pack
-from rl_impls.procgen.actor_pool import ActorPool, publish, shared_memory
+from rl_impls.procgen.actor_pool import ActorPool, SharedMemoryActor, publish, shared_memory
 from rl_impls.procgen.options import FORMS
 from rl_impls.procgen.parallel import PoolLoop
 
@@ -56,6 +56,7 @@ class Numbers(PoolLoop):
         super().__init__(CONFIG | config, pool, START, update, Phases("waiting"))
 
     def learn(self, rollout, number):
+        assert self.requested < number + self.pool.depth  # the next request would overwrite this rollout
         self.given.append((number, rollout.rewards.copy()))
         return [[0.0] * 4]
 
@@ -274,6 +275,31 @@ def test_weights_an_actor_may_still_read_are_not_overwritten(lag):
         assert shared["newest"][0] == version
         for kept in range(max(0, version - lag - 1), version + 1):
             assert shared["b_return"][kept % (lag + 2)] == [kept]
+
+
+def test_actor_plays_with_the_newest_weights_and_reports_their_version():
+    shared, loaded = shared_memory(CONFIG, 2, 3, {}), []
+    policy = SimpleNamespace(load=lambda params: loaded.extend(params["b_return"]))
+    actor = SimpleNamespace(
+        shared=shared, config=CONFIG, index=1, slice=slice(2, 4), policy=policy,
+        play_into=lambda number, rollout: publish(shared, 5, {"b_return": np.array([50])}),  # meanwhile
+    )  # fmt: skip
+    for number, value in ((3, 40), (4, 41)):  # after a reset, other weights may have the same version
+        publish(shared, 4, {"b_return": np.array([value])})
+        SharedMemoryActor.play(actor, number)
+        assert loaded[-1] == value
+    assert shared["behind"].tolist() == [[0, 4], [0, 4]]
+
+
+def test_version_counts_as_newest_once_all_its_weights_are_written():
+    class Weights:
+        def __array__(self, dtype=None, copy=None):
+            newest.append(int(shared["newest"][0]))
+            return np.ones(1, np.float32)
+
+    shared, newest = shared_memory(CONFIG, 1, 2, {}), []
+    publish(shared, 7, {"b_return": Weights()})
+    assert (newest[-1], shared["newest"][0], shared["b_return"][1]) == (0, 7, [1])
 
 
 def test_actors_outlive_their_fork_server_and_are_ended_by_close():  # last: another server takes seconds to start
