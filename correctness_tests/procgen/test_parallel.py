@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -112,6 +114,17 @@ def test_lag_of_one_plays_the_next_rollout_with_the_weights_before_the_update(al
         loop.reset()
         loop(numbers(0))  # by the initial weights
         assert loop.stats() == {"policy_lag": 0, "most_policy_lag": 0, "replaced_actors": 0}
+
+
+def test_lag_of_a_rollout_is_that_of_the_actor_with_the_oldest_weights():
+    def ignore(*args):
+        return None
+
+    pool = SimpleNamespace(behind=lambda number: np.array([4, 3]), publish=ignore)
+    learner, trained = SimpleNamespace(learn=ignore), SimpleNamespace(params={})
+    loop = SimpleNamespace(version=5, lags=Counter(), pool=pool, learner=learner, trained=trained, clock=ignore)
+    ParallelLoop.learn(loop, None, 0)
+    assert loop.lags == {2: 1}
 
 
 @pytest.mark.slow
