@@ -13,6 +13,7 @@ from correctness_tests.procgen.loops import numbers
 from correctness_tests.procgen.problem import build, learner, problem
 from correctness_tests.updates import gradient_of
 from rl_impls.common.ranks import launched
+from rl_impls.procgen.actors import slice_state
 
 SECONDS = 120
 
@@ -83,15 +84,18 @@ def test_deviation_of_all_advantages_is_about_their_common_mean():
     assert (float(mean), float(std)) == (1.0, 1.0)  # the mean is 2 / 2, and the squares around it add up to 0 + 4
 
 
-@pytest.mark.usefixtures("silent_partner", "installed")
-def test_losses_and_their_parts_are_averaged_over_all_processes():
-    config = LOOPS["a2c"] | {"rank": 0, "processes": 2}
-    loop = build("a2c", "torch", config, (numbers(0),))
-    losses = loop(numbers(0))[2]
-    loop.envs.close()
-    weights = 1, config["value_weight"], -config["entropy_weight"]
-    np.testing.assert_allclose(loop.parts @ weights, losses, rtol=1e-5)
-    assert loop.parts[0, 0, 2] == pytest.approx(np.log(15) / 2, rel=0.05)  # the other process adds no entropy
+@pytest.mark.usefixtures("silent_partner")
+def test_a_process_restores_its_own_games_and_averages_losses_and_their_parts():
+    config, member = LOOPS["a2c"], {"rank": 1, "processes": 2}
+    whole, half = (build("a2c", "torch", config | more, (numbers(0),)) for more in ({}, member))
+    for one in (whole, half):
+        _, _, losses = one(numbers(0))
+        total = one.parts @ [1, config["value_weight"], -config["entropy_weight"]]
+        np.testing.assert_allclose(losses, total, rtol=1e-4)
+    half.load_state(whole.state())
+    np.testing.assert_equal(half.envs.get_state(), slice_state(whole.envs.get_state(), slice(2, 4)))
+    for one in (whole, half):
+        one.envs.close()
 
 
 @pytest.mark.slow
