@@ -91,6 +91,19 @@ def test_costs_of_procgen_that_are_not_those_of_arrays_or_of_torch():
     assert acting.flops == 2 * 16 * (residual + 2048 * 256 + 256 * 16)
 
 
+def test_bytes_of_mario_are_those_of_frames_and_weights():
+    frame, weights = 84 * 84, 4 * (8224 + 32832 + 36928 + (7 * 7 * 64 + 1) * 512 + 513 * 15)
+    moved = {
+        "transport[full-numpy-2-84-1]": 2_000 * 4 * frame,  # read and written twice
+        "push[full-numpy-1000-84]": 1_000 * 2 * frame,
+        "sample[full-numpy-256-10000-84]": 256 * 2 * 5 * frame,  # two observations share three frames
+        "per_sample[full-numpy-256-10000-84]": 256 * 2 * 5 * frame,
+        "publish[full-numpy-2-84]": 2 * 3 * weights,  # by the learner and two collectors
+    }
+    for name, wanted in moved.items():
+        assert problem_of(BENCHMARKS[f"mario.{name}"], 0).bytes == wanted
+
+
 def make_counter():
     """Return a context whose ``flops`` are those of the matrix products that torch dispatches.
 
