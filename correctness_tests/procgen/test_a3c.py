@@ -104,7 +104,7 @@ def test_restored_step_count_is_that_of_all_workers_together():
     assert_same(weights.state(), state)
 
 
-def test_staleness_includes_gradients_applied_while_the_worker_plays():
+def test_staleness_includes_gradients_applied_while_the_worker_plays_and_seconds_add_up():
     from rl_impls.procgen.a3c import PHASES, Worker, a3c_layout
 
     def play_into(number, rollout):
@@ -121,8 +121,11 @@ def test_staleness_includes_gradients_applied_while_the_worker_plays():
         shared=shared, config=config, index=0, slice=slice(0, 1), clock=clock, update=update, learner=learner,
         play_into=play_into,
     )  # fmt: skip
+    shared["seconds"][0] = 100.0
     Worker.play(worker, 1)
     assert shared["behind"].tolist() == [[0, 0], [2, 0]]
+    assert (shared["seconds"][0] >= 100.0).all()
+    assert not shared["seconds"][1].any()
 
 
 def test_phases_are_means_over_the_workers_and_the_rest_is_waiting():
