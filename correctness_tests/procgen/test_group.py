@@ -85,13 +85,17 @@ def test_deviation_of_all_advantages_is_about_their_common_mean():
 
 
 @pytest.mark.usefixtures("silent_partner")
-def test_a_process_restores_its_own_games_and_averages_losses_and_their_parts():
-    config, member = LOOPS["a2c"], {"rank": 1, "processes": 2}
-    whole, half = (build("a2c", "torch", config | more, (numbers(0),)) for more in ({}, member))
+@pytest.mark.parametrize("algorithm", LOOPS)
+def test_a_process_plays_and_restores_its_own_games_and_averages_losses_and_their_parts(algorithm):
+    config, member = LOOPS[algorithm], {"rank": 1, "processes": 2}
+    whole, half = (build(algorithm, "torch", config | more, (numbers(0),)) for more in ({}, member))
     for one in (whole, half):
         _, _, losses = one(numbers(0))
         total = one.parts @ [1, config["value_weight"], -config["entropy_weight"]]
         np.testing.assert_allclose(losses, total, rtol=1e-4)
+    wanted, found = whole.storage.read(), half.storage.read()
+    np.testing.assert_array_equal(found.obs, wanted.obs[:, 2:])
+    np.testing.assert_array_equal(found.actions, wanted.actions[:, 2:])
     half.load_state(whole.state())
     np.testing.assert_equal(half.envs.get_state(), slice_state(whole.envs.get_state(), slice(2, 4)))
     for one in (whole, half):
