@@ -177,6 +177,7 @@ def test_another_pipeline_goes_on_from_a_state_before_the_first_publication(ring
     other.load_state(state)  # after 3 updates: the target net is synced after the 4th, the 8th and the 12th
     np.testing.assert_array_equal(other(np.arange(1, 4)), wanted)
     assert [other.lags[lag] for lag in (6, 3)] == [2 * SMALL["collectors"], SMALL["collectors"]]
+    assert other.stats()["policy_lag"] == 5
     np.testing.assert_equal(other.state(), loop.state())
 
 
