@@ -151,6 +151,18 @@ def test_a_build_runs_in_a_copy_of_its_tree_with_its_own_environment(tmp_path, m
     assert versions | {f"VIRTUAL_ENV={environment}"} < set(variables)
 
 
+def test_an_isolated_build_does_not_see_the_packages_here(tmp_path):
+    (tmp_path / "tree").mkdir()
+    backend = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    (tmp_path / "tree" / "pyproject.toml").write_text(backend)
+    seen = 'import importlib.util\n\nopen("seen", "w").write(str(importlib.util.find_spec("pytest")))\n'
+    (tmp_path / "tree" / "backend.py").write_text(seen)
+    # The backend cannot build a wheel, so the installation fails.
+    words = ["sh", "-c", "python -m pip install --no-deps . || python -c 'import pytest'"]
+    builds.build(tmp_path / "made", tmp_path / "tree", words, "base")
+    assert (builds.tree_of(builds.interpreter(tmp_path / "made")) / "seen").read_text() == "None"
+
+
 def test_the_reason_of_a_failed_build_is_its_first_error():
     compiler = "fast.c:3:1: error: expected ';'"
     later = ["error: command failed", "ERROR: Failed building", "hint: see above"]

@@ -155,7 +155,8 @@ def build(target: Path, code: Path, words: Sequence[str], name: str, folder: str
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(target / "env")], check=True)
         python = interpreter(target)
         sites = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
-        lines = [f"import site; site.addsitedir({path!r})" for path in sites if Path(path).is_dir()]
+        # Lines run in a scope with `known_paths`: pip passes an empty set to find the folders that isolation removes.
+        lines = [f"import site; site.addsitedir({path!r}, known_paths)" for path in sites if Path(path).is_dir()]
         packages_of(python).mkdir(parents=True, exist_ok=True)
         (packages_of(python) / PATH_FILE).write_text("\n".join([*lines, FINDERS_LAST]) + "\n", "utf-8")
         for script in map(python.with_name, ("pip", "pip3")):  # a pip on the user's PATH installs into another Python
