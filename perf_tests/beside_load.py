@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Measure the selected commands, and print a row for each; return 0."""
-    print(f"{'training command':26s} {'alone, per s':>14s} {'speed kept beside a loop':>24s} {'lowest':>7s}  n")
+    print(f"{'training command':26s} {'alone, per s':>14s} {'speed beside a busy loop':>24s} {'lowest':>7s}  n")
     for name in options.only:
         rates = pairs(COMMANDS[name], options.pairs, options.seconds)
         kept = [beside / alone for alone, beside in rates]

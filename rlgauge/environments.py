@@ -80,8 +80,8 @@ def environments(cache: Path, lock: str, folder: str = ".") -> Iterator[PythonFo
     """Provide ``python_for(name, code, codes)``, whose environments no other gate removes until this context ends.
 
     `codes` are the trees of both sides. If one of them needs an environment, the other gets one too, unless it has no
-    lock file. With a single environment, packages that no lock file names would exist on one side only. Raises
-    GateError if an environment cannot be created.
+    lock file. If only one side had an environment, packages that no lock file names would exist on the other side
+    only. Raises GateError if an environment cannot be created.
 
     Args:
         cache: directory in which environments are kept.

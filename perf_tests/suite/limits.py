@@ -31,7 +31,7 @@ FIGURES = ("float32_flops", "bfloat16_flops", "copy_bytes")
 GPU_SIZE, GPU_BYTES, GPU_CALLS = 8192, 1 << 30, 20  # matrix size, bytes per copy, calls of each
 GPU_PRECISIONS = {"float32": "float32", "tf32": "float32", "bfloat16": "bfloat16", "float16": "float16"}
 BURSTS, BURST = 6, 0.02  # bursts per call, seconds per burst
-PAUSE = 0.02  # seconds before each burst, until idle threads of the library before no longer spin
+PAUSE = 0.02  # seconds before each burst; meanwhile, idle threads of the previous burst stop spinning
 
 Call = Callable[[], Any]
 

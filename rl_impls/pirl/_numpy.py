@@ -13,7 +13,7 @@ Each op has a function that builds it from a configuration, ``example`` argument
 (:class:`~rl_impls.compilers.Compiler`). The function's docstring describes the op's arguments and result. The
 configuration is a dict of the weights of both nets (``params`` and ``target``), ``dynamics`` (a key of
 :data:`.physics.DYNAMICS`), optionally another ``sigma``, ``learning_rate``, ``pde_weight``, ``boundary_weight`` and
-``epsilon``; an op reads those it needs. :mod:`._torch` and :mod:`._jax` build these and
+``epsilon``; an op reads those it needs. :mod:`._torch` and :mod:`._jax` build the same ops, and
 ``train_step`` and ``loss_and_backward``.
 """
 
