@@ -64,7 +64,7 @@ def error_of(capsys, workload, *arguments):
         (("train", "agent", "--save-every", "soon"), "train: save_every='soon' should be a number of hours above 0"),
         (("train", "folder/agent"), "train: checkpoint: folder/agent is a folder, or its folder does not exist; "),
         (("train", "agent", "--resume", "--seed", "3"), "train: cannot change seed when resuming; only "),
-        (("train", "agent", "--resume"), "train: agent: No such file or directory"),
+        (("train", "agent", "--resume"), "train: agent does not exist; leave out --resume to start a new run"),
     ],
 )
 def test_user_error_is_one_line(tmp_path, monkeypatch, capsys, arguments, message):

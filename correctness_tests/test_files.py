@@ -48,7 +48,7 @@ def test_temporary_files_of_killed_processes_alone_are_removed(kept):
 
 def test_full_disk_is_an_error_before_anything_is_written(kept, monkeypatch):
     monkeypatch.setattr(os, "posix_fallocate", raise_disk_full)
-    message = rf"^--json {kept}: cannot be written: No space left on device$"
+    message = rf"^--json {kept}: cannot be written: No space left on device; "
     with pytest.raises(Unwritable, match=message), reserved(kept, 100, "--json"):
         pytest.fail("no error")
     assert kept.read_text() == "kept"
@@ -79,7 +79,7 @@ def test_failed_write_leaves_the_file_as_it_was(kept, monkeypatch, name):
             monkeypatch.setattr(os, name, raise_disk_full)
             write(b"new")
 
-    with pytest.raises(Unwritable, match=rf"^{kept}: cannot be written: No space left on device$"):
+    with pytest.raises(Unwritable, match=rf"^{kept}: cannot be written: No space left on device; "):
         fill_and_write()
     assert kept.read_text() == "kept"
 

@@ -89,9 +89,9 @@ def load_with_metadata(path: str | os.PathLike[str]) -> tuple[Params, dict[str, 
         params: Params = from_bytes(data)
         metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__") or {}
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path}: not a whole safetensors file ({error})") from error
+        raise CheckpointError(f"{path}: not a whole safetensors file ({error}); give another file") from error
     if metadata.pop(DIGEST, None) not in (None, digest(params, metadata)):
-        raise CheckpointError(f"{path}: corrupt (its contents do not match its digest)")
+        raise CheckpointError(f"{path}: corrupt (its contents do not match its digest); give another file")
     return params, metadata
 
 
@@ -100,12 +100,12 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > os.fstat(file.fileno()).st_size:
-            raise CheckpointError(f"{path}: not a safetensors file")
+            raise CheckpointError(f"{path}: not a safetensors file; give another file")
         head = file.read(length)
     try:
         metadata: dict[str, str] = json.loads(head).get("__metadata__") or {}
     except (ValueError, AttributeError) as error:
-        raise CheckpointError(f"{path}: not a safetensors file ({error})") from error
+        raise CheckpointError(f"{path}: not a safetensors file ({error}); give another file") from error
     return metadata
 
 

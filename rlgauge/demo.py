@@ -63,8 +63,8 @@ FAST, SLOW = "max(text.split(), key=len)", "max(text.split(), key=lambda word: l
 GATE = ("pytest", "--gate-against", "HEAD")
 PLANTED = "test_speed.py::test_longest"
 LINES = (
-    "3 to time: by default, a change to the code counts for all benchmarks. One for which no change counts would be\n"
-    "`unchanged`, and not timed.\n"
+    "3 to time: by default, any change to the code may affect every benchmark. A benchmark that no change can\n"
+    "affect would be `unchanged`, and not timed.\n"
     "screen i of n: each benchmark is timed in pairs of new processes, one of the last commit and one of the\n"
     "working tree.\n"
     "confirm i of n: a benchmark that looks slower or faster gets new pairs, at most n before the next decision.\n"
@@ -122,7 +122,7 @@ def meaning(finding: Finding) -> str:
         lines += [f"{change(finding)} is the change with its {spread}, over {finding.pairs} pairs of processes."]
     if finding.p is not None:
         other = "faster" if finding.verdict == "faster" else "slower"
-        meant = f"is the probability of a change at least this large if the code is at most 1% {other}"
+        meant = f"is the largest probability of such evidence if the code were at most 1% {other}"
         lines += [f"p = {finding.p:.2g} {meant}."]
     return "".join(f"\n    {line}" for line in lines)
 
@@ -148,7 +148,7 @@ def demo(folder: Path | None) -> int:
             if not is_canary(name):
                 print(f"{name}: {finding.verdict}{meaning(finding)}\n")
         print(CANARIES)
-        print(f"The exit code is {code}: {WORDS_OF_CODE[code]}.")
+        print(f"The gate's exit code is {code}: {WORDS_OF_CODE[code]}.")
         if folder is not None:
             print(f"\nTo experiment, change {words} and repeat the command in {folder}.")
     return code if code == INVALID else int(outcome.findings[PLANTED].verdict != "slower")

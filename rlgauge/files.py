@@ -29,7 +29,8 @@ def naming(path: Path, option: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Unwritable(f"{option} {path}: cannot be written: {error.strerror or error}".lstrip()) from error
+        words = f"{option} {path}: cannot be written: {error.strerror or error}; choose another path"
+        raise Unwritable(words.lstrip()) from error
 
 
 @contextmanager

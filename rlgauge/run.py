@@ -173,7 +173,7 @@ class Gate:
                 confirm, more = self.confirm_seconds(seconds, pairs.start_seconds, len(chosen))
                 if pair == 0:
                     expected = f"{about(seconds * (end - 1) + confirm)} for the remaining pairs on {where}"
-                    self.log(f"gate: {expected}, and up to {rounded(more)} more if a test looks slower")
+                    self.log(f"gate: {expected}, and up to {rounded(more)} more if a test looks slower or faster")
 
 
 def open_gate(

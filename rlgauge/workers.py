@@ -174,7 +174,10 @@ class Worker(AbstractContextManager["Worker"]):
             if not readable and time.monotonic() < deadline:
                 continue
             if not readable:
-                words = f"no reply within {self.limit:g} s; if two calls take this long, raise --limit or --gate-limit"
+                words = (
+                    f"no reply within {self.limit:g} s; if listing or preparing tests, or two calls, take this long, "
+                    "raise --limit or --gate-limit"
+                )
                 raise WorkerError(f"{self.side.name}: {words}{self.last_error_line()}")
             part = os.read(self.process.stdout.fileno(), 1 << 16)
             if not part:
@@ -189,9 +192,9 @@ class Worker(AbstractContextManager["Worker"]):
         """Describe how the process ended."""
         code = self.process.wait()
         if code >= 0:
-            return f"ended with code {code}"
+            return f"the process of the tests ended with code {code}"
         hint = ", perhaps because both sides together need too much memory" if code == -signal.SIGKILL else ""
-        return f"killed by {signal.Signals(-code).name}{hint}"
+        return f"the process of the tests was killed by {signal.Signals(-code).name}{hint}"
 
     def last_error_line(self) -> str:
         """Return ``; `` followed by the last line of standard error; if possible, one that is not indented.

@@ -93,7 +93,7 @@ def test_the_expected_time_covers_the_confirmation_and_says_how_much_longer_a_sl
                        ["a", SAME, SLOWED], Cores((0,), 0))  # fmt: skip
     assert lines[:3] == [
         "gate: screen 1 of 4: 1 benchmark on 1 core",
-        "gate: about 62 s for the remaining pairs on 1 core, and up to 3 min more if a test looks slower",
+        "gate: about 62 s for the remaining pairs on 1 core, and up to 3 min more if a test looks slower or faster",
         "gate: screen 2 of 4: 1 benchmark on 1 core, about 62 s left",
     ]
 

@@ -79,13 +79,13 @@ def ask(head, do, limit):
 @pytest.mark.parametrize(
     ("do", "limit", "words"),
     [
-        ("hang", 0.2, r"^head: no reply within 0.2 s; if two calls take this long, raise --limit or --gate-limit$"),
+        ("hang", 0.2, r"^head: no reply within 0.2 s; if listing or preparing tests, or two calls, take "),
         ("drip", 0.5, r"^head: no reply within 0.5 s; "),
-        ("leave", 30.0, r"^head: ended with code 3; no room left$"),
-        ("errors", 30.0, r"^head: ended with code 1; ModuleNotFoundError: No module named 'a'$"),
-        ("usage", 30.0, r"^head: ended with code 1; unrecognized arguments: --a$"),
-        ("die", 30.0, r"^head: killed by SIGKILL, perhaps because both sides together need too much memory$"),
-        ("orphan", 30.0, r"^head: killed by SIGKILL, "),
+        ("leave", 30.0, r"^head: the process of the tests ended with code 3; no room left$"),
+        ("errors", 30.0, r"ended with code 1; ModuleNotFoundError: No module named 'a'$"),
+        ("usage", 30.0, r"^head: the process of the tests ended with code 1; unrecognized arguments: --a$"),
+        ("die", 30.0, r"was killed by SIGKILL, perhaps because both sides together need too much memory$"),
+        ("orphan", 30.0, r"^head: the process of the tests was killed by SIGKILL, "),
     ],
 )
 def test_a_worker_without_a_reply_is_ended_with_a_reason(root, do, limit, words):

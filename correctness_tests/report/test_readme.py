@@ -107,7 +107,7 @@ DEMO = """A repository with three benchmarks is in demo.
 
 gate: 1a (the working tree) against 1a: 1 benchmark, 1 to time
 gate: screen 1 of 4: 1 benchmark on 1 core
-gate: about 25 s for the remaining pairs on 1 core, and up to 52 s more if a test looks slower
+gate: about 25 s for the remaining pairs on 1 core, and up to 52 s more if a test looks slower or faster
 gate: confirm 1 of 16: 1 benchmark on 1 core
 ...                                                [100%]
 ==================== gate ====================
@@ -130,7 +130,7 @@ pirl.forward batch_size 128, io host (samples/s)
 def test_the_readme_shows_the_verdicts_but_not_each_pair():
     assert gate_lines(DEMO.splitlines()) == [
         "gate: 1a (the working tree) against 1a: 1 benchmark, 1 to time",
-        "gate: about 25 s for the remaining pairs on 1 core, and up to 52 s more if a test looks slower",
+        "gate: about 25 s for the remaining pairs on 1 core, and up to 52 s more if a test looks slower or faster",
         "test_a.py::test_a: slower, 1.20 ms -> 1.32 ms",
         "failed: 1 slower, 29 s; all measurements: .rlgauge/gate.json",
     ]

@@ -54,7 +54,7 @@ def test_merge_has_the_exit_code_of_the_whole_run_and_writes_the_given_files(wri
 def test_a_merge_that_cannot_be_written_is_a_line_that_names_the_option(write_shards, tmp_path, capsys, option):
     assert command.main(["merge", *write_shards(CASES), option, str(tmp_path)]) == 2
     out, errors = capsys.readouterr()
-    assert (out, errors) == ("", f"{option} {tmp_path}: cannot be written: not a regular file\n")
+    assert (out, errors) == ("", f"{option} {tmp_path}: cannot be written: not a regular file; choose another path\n")
 
 
 def test_a_missing_artifact_is_named(write_shards, capsys):

@@ -28,7 +28,7 @@ def test_the_demo_finds_its_slowdown_and_explains_each_verdict(tmp_path):
         assert f"\n{words}" in done.stdout.partition("What this means:")[2]
     for test, verdict in (("initials", "ok"), ("longest", "slower"), ("squares", "ok")):
         assert f"test_speed.py::test_{test}: {verdict}\n" in done.stdout
-    assert "The exit code is 1: failed." in done.stdout
+    assert "The gate's exit code is 1: failed." in done.stdout
     assert (tmp_path / "kept" / "words.py").exists()
 
 

@@ -151,7 +151,10 @@ def ended(process, folder=None):
     return Gated(process.returncode, text, folder)
 
 
-WORDS = {KILLED: "head: killed by SIGKILL", LEAVES: "head: ended with code 3"}
+WORDS = {
+    KILLED: "head: the process of the tests was killed by SIGKILL",
+    LEAVES: "head: the process of the tests ended with code 3",
+}
 
 
 @pytest.fixture(scope="module")
@@ -272,8 +275,8 @@ def test_a_worker_that_hangs_or_leaves_while_its_test_ends_is_an_error_of_that_t
     for name, words in (
         ("test_hanging[hangs]", "head: no reply within 15 s"),
         ("test_closing[sleeps]", "head: no reply within 15 s"),
-        ("test_closing[exits]", "head: ended with code 3"),
-        ("test_closing[quits]", "head: ended with code 0; Exit: no display"),
+        ("test_closing[exits]", "head: the process of the tests ended with code 3"),
+        ("test_closing[quits]", "head: the process of the tests ended with code 0; Exit: no display"),
     ):
         verdict, why = ran.findings[f"{FILE}::{name}"]
         assert (verdict, why[: len(words)]) == ("error", words), ran.text

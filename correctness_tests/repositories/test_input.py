@@ -25,15 +25,17 @@ toy = tidy(flat())
 @pytest.mark.parametrize(
     ("files", "options", "message"),
     [
-        (NEEDS_NEW, [], "base: ended with code 1; benchmarks/conftest.py cannot be imported on this side: "
+        (NEEDS_NEW, [], "ended with code 1; benchmarks/conftest.py cannot be imported "
+         "on this side: "
          "ModuleNotFoundError: No module named 'toy.new'; both sides use"),
-        (READS_IGNORED, [], "base: ended with code 1; benchmarks/conftest.py cannot be imported on this side: "
+        (READS_IGNORED, [], "ended with code 1; benchmarks/conftest.py cannot be imported "
+         "on this side: "
          "FileNotFoundError: [Errno 2] No such file or directory: 'benchmarks/local.json'"),
         ({"own.ini": "[pytest]\n", ".gitignore": "__pycache__/\nown.ini\n"}, ["-c", "own.ini"],
          "git ignores own.ini, pytest's configuration file, so neither side has it; remove it from .gitignore"),
         ({"ci/own.ini": "[pytest]\n"}, ["-c", "ci/own.ini"], "/benchmarks/test_sorting.py is outside rootdir "),
         ({}, ["--gate-limit=0.01"],
-         "base: no reply within 0.01 s; if two calls take this long, raise --limit or --gate-limit"),
+         "base: no reply within 0.01 s; if listing or preparing tests, or two calls, take this long, raise"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line(toy, tmp_path, files, options, message):

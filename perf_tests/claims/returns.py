@@ -93,8 +93,8 @@ class Trial:
         if self.threshold is None:
             return f"{self.figure} above {SHARE:.0%} of the base's gain"
         return (
-            f"above {math.log(SOME):.2f} in log(updates of base / updates of change), both until a {self.figure} of "
-            f"{self.threshold:g}"
+            f"is log(updates of base / updates of change) - {math.log(SOME):.2f}, counting updates until a "
+            f"{self.figure} of {self.threshold:g}"
         )
 
 

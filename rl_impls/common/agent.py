@@ -166,7 +166,7 @@ class Agent(ABC):
             agent.load_state(arrays)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             agent.close()
-            raise CheckpointError(f"{path}: not a checkpoint of this agent ({error!r})") from error
+            raise CheckpointError(f"{path}: not a checkpoint of this agent ({error!r}); give another file") from error
         return agent
 
 
@@ -176,7 +176,7 @@ def stored_config(path: Path, metadata: Mapping[str, str], agent: str) -> dict[s
         config: dict[str, Any] = json.loads(metadata["config"])
         found = json.loads(metadata.get("agent", "null"))
     except (KeyError, ValueError):
-        raise CheckpointError(f"{path}: not a checkpoint of an agent") from None
+        raise CheckpointError(f"{path}: not a checkpoint of an agent; give another file") from None
     if found not in (None, agent):  # older checkpoints name none
         raise CheckpointError(f"{path}: a checkpoint of {found}, not of {agent}")
     return config

@@ -55,6 +55,9 @@ def main(
         sys.exit(f"{options.command}: {error}{install}")
     except OSError as error:
         named = error.strerror and error.filename
+        resumed = getattr(options, "resume", False) and error.filename != str(options.config)
+        if isinstance(error, FileNotFoundError) and resumed:
+            sys.exit(f"{options.command}: {error.filename} does not exist; leave out --resume to start a new run")
         sys.exit(f"{options.command}: {f'{error.filename}: {error.strerror}' if named else error}")
     except USER_ERRORS as error:
         sys.exit(f"{options.command}: {error}")
@@ -167,8 +170,8 @@ def parser(
             "--threads",
             type=int,
             metavar="N",
-            help="use N threads for torch or JAX, and N for the games (default: OMP_NUM_THREADS if set, else 1 for a "
-            "small net and all cores for a large one)",
+            help="use N threads for torch or JAX, and N for the games (default: OMP_NUM_THREADS if set, else 1 for "
+            "small nets and batches, or all cores)",
         )
         parallel = "run at most N torch operations in parallel (default: torch's own)"
         command.add_argument("--inter-op-threads", type=int, metavar="N", help=parallel)

@@ -16,7 +16,7 @@ def write_whole(path: Path, data: bytes) -> None:
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
-        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
+        raise OSError(error.errno, f"cannot be written: {error.strerror}; choose another path", str(path)) from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

@@ -111,7 +111,7 @@ class Benchmarks(ProjectSides):
         chosen = [item for item in items if is_benchmark(item)]
         if not chosen:
             given = self.selection()
-            hint = f", and {given} may deselect others" if given else ""
+            hint = f", and {given} may deselect others" if given else "; give paths of benchmarks"
             if replaced := next(filter(None, map(replacing_module, items)), None):
                 hint = f"; {replaced} replaces the plugin's fixture: define it only if the plugin is not installed"
             tests = number_of(len(items), "selected test")
