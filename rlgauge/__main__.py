@@ -133,7 +133,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
 
     command = add_command(
         "history",
-        "compare each commit with the last tagged one before it; history show prints the results",
+        "compare each commit with the last tag before it, or with --since; history show prints the results",
         allow_abbrev=False,
         usage="rlgauge history --since REVISION [--pairs N] [--minutes N] [--file FILE] [--limit SECONDS] "
         "[PYTEST-ARG ...]",
@@ -190,7 +190,7 @@ def add_rule(command: argparse.ArgumentParser) -> None:
 
 def add_limit(command: argparse.ArgumentParser) -> None:
     """Add the option that limits the time of preparing a test, of two calls, and of listing the tests."""
-    text = "fail if listing the tests, preparing one, or two of its calls take over SECONDS (default: %(default)g)"
+    text = "limit the seconds per step: listing the tests, preparing a test, two calls of it (default: %(default)g)"
     command.add_argument("--limit", type=seconds, default=LIMIT, metavar="SECONDS", help=text)
 
 
@@ -202,11 +202,14 @@ def add_plan(command: argparse.ArgumentParser, measures: str) -> None:
     add("--items", action="store_true", help="compare the time per item instead of per call")
     outputs = "choose how to compare the outputs of the benchmarks (default: %(default)s)"
     add("--outputs", choices=OUTPUTS, default=Plan.outputs, help=outputs)
-    precision = "stop when half the interval is at most this fraction of the result (default: %(default)g)"
+    precision = (
+        "stop when half the interval is at most this fraction of the ratio (for a difference: of the longer time; "
+        "default: %(default)g)"
+    )
     add("--precision", type=number, default=Plan.precision, metavar="FRACTION", help=precision)
     minutes = (
-        "stop after N minutes per comparison, but measure at least six pairs; with 0, noisy tests and long "
-        "calls also get fewer samples per pair (default: %(default)g)"
+        "stop after N minutes (with --file: N per comparison), but measure at least six pairs; with 0, noisy tests and "
+        "long calls also get fewer samples per pair (default: %(default)g)"
     )
     add("--minutes", type=number, default=Plan.minutes, metavar="N", help=minutes)
     add("--json", type=Path, metavar="FILE", help="write all results to FILE as JSON")

@@ -63,8 +63,8 @@ FAST, SLOW = "max(text.split(), key=len)", "max(text.split(), key=lambda word: l
 GATE = ("pytest", "--gate-against", "HEAD")
 PLANTED = "test_speed.py::test_longest"
 LINES = (
-    "3 to time: by default, any change to the code may affect every benchmark. A benchmark that no change can\n"
-    "affect would be `unchanged`, and not timed.\n"
+    "3 to time: if any code changes, all benchmarks are timed. With the setting depends, benchmarks whose files\n"
+    "have not changed would be `unchanged`, and not timed.\n"
     "screen i of n: each benchmark is timed in pairs of new processes, one of the last commit and one of the\n"
     "working tree.\n"
     "confirm i of n: a benchmark that looks slower or faster gets new pairs, at most n before the next decision.\n"
@@ -122,8 +122,8 @@ def meaning(finding: Finding) -> str:
         lines += [f"{change(finding)} is the change with its {spread}, over {finding.pairs} pairs of processes."]
     if finding.p is not None:
         other = "faster" if finding.verdict == "faster" else "slower"
-        meant = f"is the largest probability of such evidence if the code were at most 1% {other}"
-        lines += [f"p = {finding.p:.2g} {meant}."]
+        meant = f"if the code were at most 1% {other}, pairs this clear would have a probability of at most p"
+        lines += [f"p = {finding.p:.2g}: {meant}."]
     return "".join(f"\n    {line}" for line in lines)
 
 

@@ -29,8 +29,8 @@ def naming(path: Path, option: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        words = f"{option} {path}: cannot be written: {error.strerror or error}; choose another path"
-        raise Unwritable(words.lstrip()) from error
+        fix = "choose another path" if option else "change its permissions or free space"
+        raise Unwritable(f"{option} {path}: cannot be written: {error.strerror or error}; {fix}".lstrip()) from error
 
 
 @contextmanager

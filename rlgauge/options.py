@@ -123,7 +123,7 @@ def add_options(parser: pytest.Parser) -> None:
         type=seconds,
         default=300.0,
         metavar="SECONDS",
-        help="fail if listing the tests, preparing one, or two of its calls take over SECONDS (default: 300)",
+        help="limit the seconds per step: listing the tests, preparing a test, two calls of it (default: 300)",
     )
     seed = "set the seed for the order of benchmarks and sides (default: 0)"
     add("--gate-seed", type=int, default=0, metavar="N", help=seed)

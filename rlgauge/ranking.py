@@ -71,7 +71,7 @@ class Ranking:
             lines.append(f"Some intervals are {WIDE}; {WIDE_HINT}.")
         what = f"Speedup per {self.per} over {self.baseline}"
         if self.measure != "seconds":
-            what = f"{self.measure} of {self.baseline} divided by that of each benchmark, whose smallest comes first"
+            what = f"{self.measure} of {self.baseline} divided by that of each benchmark, highest ratio first"
         lines.append(f"{what}, {number_of(count, 'pair')}. A rank such as 2-3 is a tie.")
         return "\n".join([*lines, *self.skipped.values()])
 

@@ -175,8 +175,8 @@ class Worker(AbstractContextManager["Worker"]):
                 continue
             if not readable:
                 words = (
-                    f"no reply within {self.limit:g} s; if listing or preparing tests, or two calls, take this long, "
-                    "raise --limit or --gate-limit"
+                    f"no reply within {self.limit:g} s; if listing the tests, preparing a test or two calls of it may "
+                    "take longer, raise --limit or --gate-limit"
                 )
                 raise WorkerError(f"{self.side.name}: {words}{self.last_error_line()}")
             part = os.read(self.process.stdout.fileno(), 1 << 16)

@@ -79,7 +79,7 @@ def ask(head, do, limit):
 @pytest.mark.parametrize(
     ("do", "limit", "words"),
     [
-        ("hang", 0.2, r"^head: no reply within 0.2 s; if listing or preparing tests, or two calls, take "),
+        ("hang", 0.2, r"^head: no reply within 0.2 s; if listing the tests, preparing a test or two calls of it may "),
         ("drip", 0.5, r"^head: no reply within 0.5 s; "),
         ("leave", 30.0, r"^head: the process of the tests ended with code 3; no room left$"),
         ("errors", 30.0, r"ended with code 1; ModuleNotFoundError: No module named 'a'$"),

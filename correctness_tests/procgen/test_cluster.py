@@ -35,7 +35,7 @@ def test_server_that_speaks_http2_is_taken_for_a_cluster(listening):
 
 def test_server_that_is_no_cluster_is_rejected(listening):
     answer_first_request(listening, b"HTTP/1.1 400 Bad Request")
-    with pytest.raises(ValueError, match=f"^cluster='{address(listening)}' is not the address of a Ray cluster; "):
+    with pytest.raises(ValueError, match=f"^cluster='{address(listening)}' is the address of another server; "):
         cluster.check_reachable(address(listening))
 
 

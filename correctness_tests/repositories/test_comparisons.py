@@ -49,7 +49,7 @@ def test_benchmarks_whose_intervals_overlap_are_tied():
     ("measure", "line"),
     [
         ("seconds", "Speedup per call over a"),
-        ("peak_rss", "peak_rss of a divided by that of each benchmark, whose smallest comes first"),
+        ("peak_rss", "peak_rss of a divided by that of each benchmark, highest ratio first"),
     ],
 )
 def test_a_ranking_says_what_its_numbers_are(measure, line):

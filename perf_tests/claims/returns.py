@@ -93,7 +93,7 @@ class Trial:
         if self.threshold is None:
             return f"{self.figure} above {SHARE:.0%} of the base's gain"
         return (
-            f"is log(updates of base / updates of change) - {math.log(SOME):.2f}, counting updates until a "
+            f"in log(updates of base / updates of change) beyond the required {math.log(SOME):.2f}; updates until a "
             f"{self.figure} of {self.threshold:g}"
         )
 

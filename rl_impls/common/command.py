@@ -170,8 +170,8 @@ def parser(
             "--threads",
             type=int,
             metavar="N",
-            help="use N threads for torch or JAX, and N for the games (default: OMP_NUM_THREADS if set, else 1 for "
-            "small nets and batches, or all cores)",
+            help="use N threads for torch or JAX, and N for the games (default: OMP_NUM_THREADS if set; else 1 if "
+            "net and batch are small, and all cores if not)",
         )
         parallel = "run at most N torch operations in parallel (default: torch's own)"
         command.add_argument("--inter-op-threads", type=int, metavar="N", help=parallel)

@@ -36,9 +36,9 @@ def check_reachable(address, seconds=SECONDS):
             connection.sendall(HELLO)
             answer = connection.recv(9)
     except OSError as error:
-        raise ValueError(f"cluster={address!r} cannot be reached: {error}; start it or correct the address") from None
+        raise ValueError(f"cluster={address!r} cannot be reached: {error}; start a cluster there") from None
     if answer[3:4] != bytes([SETTINGS]):
-        raise ValueError(f"cluster={address!r} is not the address of a Ray cluster; give its host:port")
+        raise ValueError(f"cluster={address!r} is the address of another server; give that of a Ray cluster")
 
 
 def is_same(address, other):

@@ -32,8 +32,8 @@ class Config:
 
     backend: Annotated[str, OneOf(backends.names_of("snake"))] = Field(
         backends.AUTO,
-        description="compute backend; auto is torch, or on a GPU torch-compile-cuda, where a new agent's form "
-        "defaults to tf32 and its batch size to 64",
+        description="compute backend; auto is torch or, if there is a GPU, torch-compile-cuda; a new agent "
+        "with auto on a GPU has form tf32 and batch size 64 by default",
     )
     form: Annotated[str, OneOf(FORMS)] = Field("full", description="named set of optimisations")
     num_envs: int = Field(1, ge=1, description="number of parallel environments")
