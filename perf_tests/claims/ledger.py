@@ -18,8 +18,8 @@ WIDE = 0.10  # half-width above which an interval is wide, relative to the media
 MOST = 24  # maximum number of pairs of a comparison
 Known = Mapping[Comparison, Measured]
 WORDS = {  # verdicts on a ratio with the interval [l, u], where a or more was promised
-    "holds": "l >= a: as much as promised, or more. Also if only equal outputs or returns, or faster learning, were "
-    "promised, and the outputs are equal or the evidence supports the claim",
+    "holds": "l >= a: as much as promised, or more. Also if only equal outputs were promised and they are equal, "
+    "or if the claim is about learning and the evidence supports it",
     "partly": "l > 1.02 and u < a: a gain, but less than promised",
     "not met": "l <= 1.02 < u < a: less than promised, and perhaps no gain",
     "refuted": "u <= 1.02: no gain, or a loss. Also if outputs differ, or the evidence is against the claim",
